@@ -1,8 +1,8 @@
 """Layouts: which register of which thread holds which element, as linear maps over the bits of indices.
 
 A `LinearLayout` maps the bits of named inputs (register, lane, warp, block; for memory: offset) to the bits of a
-tile's coordinates, and `L(x ^ y) = L(x) ^ L(y)`. So it is the images of single bits, its bases, and composition,
-division, conversion and bank conflicts are linear algebra over GF(2) instead of a special case per family
+tile's coordinates, and `L(x ^ y) = L(x) ^ L(y)`. So it is the images of single bits, its bases, and products,
+inverses, conversion and bank conflicts are linear algebra over GF(2) instead of a special case per family
 (`layout_families`). Why: docs/adr/0007-layouts-are-linear-maps.md. Sizes are powers of two. Knows no op and no target.
 """
 
@@ -243,14 +243,6 @@ class LinearLayout:
         """Every element is held exactly once."""
         return self.rank == self.in_bits == self.out_bits
 
-    def kernel(self) -> tuple[int, ...]:
-        """A basis of the packed inputs that map to 0: moving by one of them stays on the same element."""
-        return null_space(self.columns)
-
-    def image(self) -> tuple[int, ...]:
-        """A basis of the packed outputs that are reached."""
-        return Echelon(self.columns).basis
-
     def free_masks(self) -> dict[str, int]:
         """Per input, the bits that only make copies.
 
@@ -269,37 +261,6 @@ class LinearLayout:
             ins[name] = ins.get(name, []) + [pack(m, outs) for m in moved]
         return LinearLayout.of(ins, outs)
 
-    def divide(self, low: LinearLayout) -> LinearLayout | None:
-        """The left quotient: Q with `low * Q == self`, or None when there is none."""
-        low_bits = dict(low.outs)
-        outs = {k: bits - low_bits.get(k, 0) for k, bits in self.outs}
-        if any(bits < 0 for bits in outs.values()) or not low_bits.keys() <= outs.keys():
-            return None
-        if any(len(low.bases(name)) > len(self.bases(name)) for name in low.in_names):
-            return None
-        ins: dict[str, list[int]] = {}
-        for name, bases in self.ins:
-            known = low.bases(name)
-            for got, want in zip(bases, known, strict=False):
-                if {k: v for k, v in unpack(got, self.outs).items() if v} != {
-                    k: v for k, v in unpack(want, low.outs).items() if v
-                }:
-                    return None
-            ins[name] = []
-            for b in bases[len(known) :]:
-                fields = unpack(b, self.outs)
-                if any(v & (1 << low_bits.get(k, 0)) - 1 for k, v in fields.items()):
-                    return None
-                ins[name].append(pack({k: v >> low_bits.get(k, 0) for k, v in fields.items()}, outs))
-        return LinearLayout.of(ins, outs)
-
-    def compose(self, outer: LinearLayout) -> LinearLayout:
-        """`outer` after self; self's outputs are outer's inputs."""
-        for name, bits in self.outs:
-            assert bits <= len(outer.bases(name)), f"{name} has {bits} bits, {len(outer.bases(name))} are taken"
-        mapped = {name: [outer.flat(**unpack(b, self.outs)) for b in bases] for name, bases in self.ins}
-        return LinearLayout.of(mapped, dict(outer.outs))
-
     def pseudo_invert(self) -> LinearLayout:
         """A right inverse of a surjective map: of the inputs that hold an element, the one whose free bits are 0."""
         echelon = Echelon(self.columns)
@@ -312,11 +273,6 @@ class LinearLayout:
             ins[name] = [s for s in solved if s is not None]
             position += bits
         return LinearLayout.of(ins, outs)
-
-    def invert(self) -> LinearLayout:
-        """The inverse of a bijection."""
-        assert self.is_bijective, f"{self} is not a bijection"
-        return self.pseudo_invert()
 
     def through(self, source: LinearLayout) -> LinearLayout:
         """Where each of self's elements is found in `source`: C with `source(C(x)) == self(x)`.
@@ -359,11 +315,6 @@ class LinearLayout:
         """A new dim of size 1 before dim `axis`."""
         shape = self.shape
         return self.reshape((*shape[:axis], 1, *shape[axis:]))
-
-    def squeeze(self, axis: int) -> LinearLayout:
-        """Drop a dim of size 1."""
-        assert self.shape[axis] == 1, f"dim {axis} has size {self.shape[axis]}"
-        return self.reduce(axis)
 
     def reduce(self, axis: int) -> LinearLayout:
         """Forget dim `axis`: what differed along it alone becomes copies (of a value reduced, or yet to broadcast)."""

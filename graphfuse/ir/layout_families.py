@@ -78,19 +78,6 @@ class Blocked(_Family):
         return out.fit(shape, self.order)
 
 
-@dataclass(frozen=True, slots=True)
-class Slice(_Family):
-    """What remains of `parent` when dim `dim` of its tile is reduced away, or is yet to be broadcast to `size`."""
-
-    dim: int
-    parent: Layout
-    size: int
-
-    def linear(self, shape: Sequence[int]) -> LinearLayout:
-        """The map for a tile of `shape`, which lacks the parent's dim."""
-        return self.parent.linear((*shape[: self.dim], self.size, *shape[self.dim :])).slice(self.dim)
-
-
 def _fragment(columns_per_register: int, rows: int) -> LinearLayout:
     """The 8-row pattern of every tensor-core fragment: four lanes along a row, eight lanes down, then `rows / 8`."""
     d0, d1 = dim_name(0), dim_name(1)
@@ -271,7 +258,7 @@ class Linear(_Family):
         return out
 
 
-Layout: TypeAlias = Blocked | Slice | Mma | Operand | Wgmma | Shared | Tma | Linear
+Layout: TypeAlias = Blocked | Mma | Operand | Wgmma | Shared | Tma | Linear
 
 # text
 

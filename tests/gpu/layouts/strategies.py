@@ -6,7 +6,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from graphfuse.ir.layout import HARDWARE, LANE, REGISTER, WARP, LinearLayout
-from graphfuse.ir.layout_families import Blocked, Linear, Mma, Operand, Shared, Slice, Tma, Wgmma
+from graphfuse.ir.layout_families import Blocked, Linear, Mma, Operand, Shared, Tma, Wgmma
+from tests.gpu.layouts.algebra import Slice
 
 LAWS = settings(max_examples=60, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck))
 powers = st.sampled_from([1, 2, 4, 8, 16])

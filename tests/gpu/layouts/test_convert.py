@@ -23,7 +23,8 @@ from graphfuse.gpu.convert import (
     swizzle,
 )
 from graphfuse.ir.layout import BLOCK, LANE, OFFSET, REGISTER, WARP, LinearLayout
-from graphfuse.ir.layout_families import Blocked, Mma, Operand, Shared, Slice, Tma, Wgmma
+from graphfuse.ir.layout_families import Blocked, Mma, Operand, Shared, Tma, Wgmma
+from tests.gpu.layouts.algebra import Slice, invert
 from tests.gpu.layouts.simulate import flat_array, simulate
 from tests.gpu.layouts.strategies import LAWS, any_map, distributed
 
@@ -244,7 +245,7 @@ def test_refusals():
 
 def brute_force_wavefronts(shared, access, elem_bytes, report):
     """Wavefronts of every instruction of every warp, by counting words per bank."""
-    inverse = shared.invert()
+    inverse = invert(shared)
     together = max(1, min(32, 128 // max(4, elem_bytes * report.vector)))
     for warp in range(access.size(WARP)):
         for group in report.groups:

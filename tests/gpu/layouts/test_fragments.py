@@ -6,7 +6,8 @@ import pytest
 
 from graphfuse.errors import VerifyError
 from graphfuse.ir.layout import LANE, OFFSET, REGISTER, WARP
-from graphfuse.ir.layout_families import Mma, Operand, Shared, Slice, Tma, Wgmma
+from graphfuse.ir.layout_families import Mma, Operand, Shared, Tma, Wgmma
+from tests.gpu.layouts.algebra import Slice
 
 
 def entries(m):
