@@ -18,13 +18,13 @@ from graphfuse.symbolic import (
     Call,
     Dim,
     Expr,
-    Monomial,
     Ranges,
     bounds,
     evaluate,
     exact_div,
     substitute,
     symbols,
+    with_atoms,
 )
 
 Kind: TypeAlias = Literal["equal", "at_most", "divides", "stretches"]
@@ -161,20 +161,7 @@ def is_nonnegative(dim: Dim, ranges: Ranges, known: Sequence[Dim] = (), depth: i
 
 def with_atom(dim: Dim, atom: Call, value: Dim) -> Dim:
     """`dim` with every power of one of its own atoms replaced."""
-    if isinstance(dim, int):
-        return dim
-    total: Dim = 0
-    for monomial, c in dim.terms:
-        power = dict(monomial).get(atom, 0)
-        term: Dim = _term(tuple(f for f in monomial if f[0] != atom), c)
-        for _ in range(power):
-            term = term * value
-        total = total + term
-    return total
-
-
-def _term(monomial: Monomial, c: int) -> Dim:
-    return Expr(((monomial, c),)) if monomial else c
+    return with_atoms(dim, lambda a: value if a == atom else Expr(((((a, 1),), 1),)))
 
 
 # what is needed

@@ -334,15 +334,20 @@ def evaluate_with(functions: Functions, dim: Dim, values: Mapping[str, Any]) -> 
 
 def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
     """Replace symbols by dims; symbols without a value stay."""
+    return with_atoms(dim, lambda atom: _substitute_atom(atom, values))
+
+
+def with_atoms(dim: Dim, new: Callable[[Atom], Dim]) -> Dim:
+    """`dim` made again of what stands for each of its own atoms."""
     if isinstance(dim, int):
         return dim
     total: Dim = 0
     for monomial, c in dim.terms:
         term: Dim = c
         for atom, p in monomial:
-            new = _substitute_atom(atom, values)
+            value = new(atom)
             for _ in range(p):
-                term = term * new
+                term = term * value
         total = total + term
     return total
 
@@ -362,11 +367,17 @@ def solved(dim: Dim, low: int, high: int) -> tuple[str, int, int] | None:
     if len(names) != 1:
         return None
     (name,) = names
-    rest = substitute(dim, {name: 0})
-    factor = substitute(dim, {name: 1}) - rest
-    if not isinstance(rest, int) or not isinstance(factor, int) or factor < 1 or dim != factor * sym(name) + rest:
+    factor, rest = linear_in(dim, name) or (0, 0)
+    if not isinstance(rest, int) or not isinstance(factor, int) or factor < 1:
         return None
     return name, -((rest - low) // factor), (high - rest) // factor
+
+
+def linear_in(dim: Dim, name: str) -> tuple[Dim, Dim] | None:
+    """The factor and the rest of a dim that is linear in a symbol."""
+    rest = substitute(dim, {name: 0})
+    factor = substitute(dim, {name: 1}) - rest
+    return (factor, rest) if factor != 0 and dim == factor * sym(name) + rest else None
 
 
 def symbols(dim: Dim) -> frozenset[str]:

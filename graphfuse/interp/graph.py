@@ -36,11 +36,11 @@ from graphfuse.interp.arrays import (
 )
 from graphfuse.interp.block import launch
 from graphfuse.interp.elementwise import Array
-from graphfuse.interp.memory import attr as _attr
+from graphfuse.interp.memory import attr
 from graphfuse.ir.core import Block, Func, Op, OpDef, Value, walk
 from graphfuse.ir.dense import Dense, numpy_dtype, scalar_of
 from graphfuse.ir.types import Scalar, Tensor
-from graphfuse.symbolic import Dim, Expr, evaluate, substitute
+from graphfuse.symbolic import Dim, Expr, evaluate, linear_in, substitute
 from graphfuse.symbolic import symbols as symbols_of
 
 
@@ -145,16 +145,14 @@ def bind(func: Func, shapes: Sequence[tuple[int, ...]], symbols: Mapping[str, in
 def _solve(want: Dim, got: int, values: Mapping[str, int]) -> dict[str, int] | None:
     """`c * s + k = got` for the only unknown symbol s, when that has an integer solution."""
     left = substitute(want, values)
-    if isinstance(left, int):
-        return None
     unknown = symbols_of(left)
     if len(unknown) != 1:
         return None
     (name,) = unknown
-    at = [evaluate(left, {name: i}) for i in (0, 1, 2, 3)] if str(left).find("(") < 0 else []
-    if not at or any(at[i + 1] - at[i] != at[1] - at[0] for i in range(3)):
+    if (linear := linear_in(left, name)) is None:
         return None
-    value, rest = divmod(got - at[0], at[1] - at[0])
+    factor, constant = (evaluate(d, {}) for d in linear)
+    value, rest = divmod(got - constant, factor)
     return None if rest else {name: value}
 
 
@@ -217,10 +215,10 @@ def _evaluate(op: Op, operands: Sequence[Array], env: dict[Value, Array], contex
 
 def _loop(op: Op, operands: Sequence[Array], env: dict[Value, Array], context: Context) -> tuple[Array, ...]:
     carried, stacked = list(operands), list[list[Array]]()
-    count = context.dim(_attr(op, "count"))
+    count = context.dim(attr(op, "count"))
     n = len(carried)
     for i in range(count):
-        inner = Context({**context.symbols, str(_attr(op, "symbol")): i}, context.wide)
+        inner = Context({**context.symbols, str(attr(op, "symbol")): i}, context.wide)
         results = _block(op.body, env, carried, inner)
         carried = list(results[:n])
         stacked.append(list(results[n:]))
@@ -256,7 +254,7 @@ def _cast(context: Context, op: Op, x: Array) -> Array:
     to, source = _elem(op), _operand_elem(op)
     if context.wide and to.is_float:
         return x if source.is_float else _as_f64(x)
-    return ew.cast(x, to, saturate=bool(_attr(op, "saturate")))
+    return ew.cast(x, to, saturate=bool(attr(op, "saturate")))
 
 
 def _as_f64(x: Array) -> Array:
@@ -274,13 +272,13 @@ def _bitcast(context: Context, op: Op, x: Array) -> Array:
 
 
 def _constant(context: Context, op: Op) -> Array:
-    value = _attr(op, "value")
+    value = attr(op, "value")
     assert isinstance(value, Dense)
     return value.array.astype(context.dtype(value.elem), copy=False)
 
 
 def _full(context: Context, op: Op) -> Array:
-    value = context.literal(_attr(op, "value"), _elem(op))
+    value = context.literal(attr(op, "value"), _elem(op))
     return np.full(context.dims(_shape(op)), value, value.dtype)
 
 
@@ -293,7 +291,7 @@ def _shape(op: Op) -> tuple[Dim, ...]:
 
 def _iota(context: Context, op: Op) -> Array:
     shape = context.dims(_shape(op))
-    axis = _attr(op, "axis")
+    axis = attr(op, "axis")
     line = np.arange(shape[axis], dtype=np.int64)
     line = line.astype(context.dtype(_elem(op))) if _elem(op).is_float else ew.cast(line, _elem(op))
     return np.broadcast_to(line.reshape([-1 if i == axis else 1 for i in range(len(shape))]), shape).copy()
@@ -303,35 +301,35 @@ def _iota(context: Context, op: Op) -> Array:
 
 
 def _arg_reduce(_: Context, op: Op, x: Array) -> Array:
-    axis, last = _attr(op, "axis"), bool(_attr(op, "last"))
+    axis, last = attr(op, "axis"), bool(attr(op, "last"))
     wide = widened(x)
-    keepdims = bool(_attr(op, "keepdims"))
+    keepdims = bool(attr(op, "keepdims"))
     if wide.shape[axis] == 0:
         shape = [1 if i == axis else d for i, d in enumerate(x.shape) if keepdims or i != axis]
         return np.zeros(shape, np.int64)
     if last:
         wide = np.flip(wide, axis)
-    index = (np.argmax if _attr(op, "kind") == "max" else np.argmin)(wide, axis=axis, keepdims=keepdims)
+    index = (np.argmax if attr(op, "kind") == "max" else np.argmin)(wide, axis=axis, keepdims=keepdims)
     return np.asarray(x.shape[axis] - 1 - index if last else index).astype(np.int64)
 
 
 def _cumulate(_: Context, op: Op, x: Array) -> Array:
-    axis, kind = _attr(op, "axis"), str(_attr(op, "kind"))
-    wide = np.flip(x, axis) if _attr(op, "reverse") else x
+    axis, kind = attr(op, "axis"), str(attr(op, "kind"))
+    wide = np.flip(x, axis) if attr(op, "reverse") else x
     if kind in ("sum", "prod") and ew.elem_of(x.dtype).is_float:
         wide = wide.astype(np.float64)
-    out = narrowed(scan_array(wide, axis, kind, exclusive=bool(_attr(op, "exclusive"))), x.dtype)
-    return np.flip(out, axis) if _attr(op, "reverse") else out
+    out = narrowed(scan_array(wide, axis, kind, exclusive=bool(attr(op, "exclusive"))), x.dtype)
+    return np.flip(out, axis) if attr(op, "reverse") else out
 
 
 def _reduce_window(context: Context, op: Op, x: Array) -> Array:
     """One dim after the other: the windows of sum, max and min are boxes."""
-    kind = str(_attr(op, "kind"))
+    kind = str(attr(op, "kind"))
     fill = identity(kind, x.dtype)
     out = widened(x)
     sizes = context.dims(_shape(op))
     names = ("window", "strides", "low", "high", "dilation")
-    for axis, (k, s, lo, hi, dl) in enumerate(zip(*(_attr(op, n) for n in names), strict=True)):
+    for axis, (k, s, lo, hi, dl) in enumerate(zip(*(attr(op, n) for n in names), strict=True)):
         if (k, s, lo, hi) == (1, 1, 0, 0):
             continue
         padded = pad_axis(out, axis, lo, hi, fill.astype(out.dtype))
@@ -350,11 +348,11 @@ def _reduce_window(context: Context, op: Op, x: Array) -> Array:
 def _contract(context: Context, op: Op, a: Array, b: Array) -> Array:
     elem = _elem(op)
     dtype = context.dtype(elem)
-    return contract_arrays(a.astype(dtype, copy=False), b.astype(dtype, copy=False), str(_attr(op, "spec")))
+    return contract_arrays(a.astype(dtype, copy=False), b.astype(dtype, copy=False), str(attr(op, "spec")))
 
 
 def _contract_parts(context: Context, op: Op, *parts: Array) -> Array:
-    dtype, spec, count = context.dtype(_elem(op)), str(_attr(op, "spec")), len(parts) // 2
+    dtype, spec, count = context.dtype(_elem(op)), str(attr(op, "spec")), len(parts) // 2
     wide = [p.astype(dtype, copy=False) for p in parts]
     pairs = [(i, total - i) for total in reversed(range(count)) for i in range(total + 1)]  # small ones first
     return functools.reduce(operator.add, (contract_arrays(wide[i], wide[count + j], spec) for i, j in pairs))
@@ -363,27 +361,27 @@ def _contract_parts(context: Context, op: Op, *parts: Array) -> Array:
 def _contract_blocks(context: Context, op: Op, x: Array, q: Array, s: Array) -> Array:
     dtype = context.dtype(_elem(op))
     scaled = q.astype(dtype) * np.repeat(s.astype(dtype), q.shape[1] // s.shape[1], axis=1)
-    return contract_arrays(x.astype(dtype), scaled.astype(x.dtype).astype(dtype), str(_attr(op, "spec")))
+    return contract_arrays(x.astype(dtype), scaled.astype(x.dtype).astype(dtype), str(attr(op, "spec")))
 
 
 def _conv(context: Context, op: Op, x: Array, w: Array) -> Array:
     dtype = context.dtype(_elem(op))
     x, w = x.astype(dtype, copy=False), w.astype(dtype, copy=False)
     spatial = x.ndim - 2
-    groups, first = _attr(op, "groups", 1), _attr(op, "layout", "nchw") == "nchw"
+    groups, first = attr(op, "groups", 1), attr(op, "layout", "nchw") == "nchw"
     if not first:
         x = np.moveaxis(x, -1, 1)
         w = np.moveaxis(w, (-1, -2), (0, 1))
     x, w = widened(x), widened(w)
     for i in range(spatial):
-        up = _attr(op, "input_dilation")[i]
+        up = attr(op, "input_dilation")[i]
         size = x.shape[2 + i]
         if up > 1 and size:
             spread = np.zeros([*x.shape[: 2 + i], (size - 1) * up + 1, *x.shape[3 + i :]], x.dtype)
             spread[along(2 + i, slice(None, None, up))] = x
             x = spread
-        x = pad_axis(x, 2 + i, _attr(op, "low")[i], _attr(op, "high")[i], np.zeros((), x.dtype))
-    out = correlate(np.ascontiguousarray(x), w, _attr(op, "strides"), _attr(op, "dilation"), groups)
+        x = pad_axis(x, 2 + i, attr(op, "low")[i], attr(op, "high")[i], np.zeros((), x.dtype))
+    out = correlate(np.ascontiguousarray(x), w, attr(op, "strides"), attr(op, "dilation"), groups)
     return narrowed(out if first else np.moveaxis(out, 1, -1).copy(), dtype)
 
 
@@ -396,9 +394,9 @@ def _broadcast(context: Context, op: Op, x: Array) -> Array:
 
 def _slice(context: Context, op: Op, x: Array) -> Array:
     index: list[slice] = []
-    sizes = context.dims(_attr(op, "sizes"))
+    sizes = context.dims(attr(op, "sizes"))
     for axis, (start, size, step) in enumerate(
-        zip(context.dims(_attr(op, "starts")), sizes, _attr(op, "steps"), strict=True)
+        zip(context.dims(attr(op, "starts")), sizes, attr(op, "steps"), strict=True)
     ):
         if size < 0 or (size and not 0 <= start <= start + (size - 1) * step < x.shape[axis]):
             raise InputError(f"slice of {size} from {start} by {step} leaves a dim of {x.shape[axis]}")
@@ -407,12 +405,12 @@ def _slice(context: Context, op: Op, x: Array) -> Array:
 
 
 def _pad(context: Context, op: Op, x: Array) -> Array:
-    low, high = context.dims(_attr(op, "low")), context.dims(_attr(op, "high"))
-    mode: Any = _attr(op, "mode", "constant")
+    low, high = context.dims(attr(op, "low")), context.dims(attr(op, "high"))
+    mode: Any = attr(op, "mode", "constant")
     if any(p < 0 for p in (*low, *high)):
         raise InputError(f"padding must not be negative, got {low} and {high}")
     if mode == "constant":
-        fill = context.literal(_attr(op, "value", 0), _elem(op))
+        fill = context.literal(attr(op, "value", 0), _elem(op))
         for axis in range(x.ndim):
             x = pad_axis(x, axis, low[axis], high[axis], fill)
         return x
@@ -437,7 +435,7 @@ def _from_end(indices: Array, size: int) -> Array:
 
 
 def _take(_: Context, op: Op, x: Array, indices: Array) -> Array:
-    return np.take(x, _from_end(indices, x.shape[_attr(op, "axis")]), _attr(op, "axis"))
+    return np.take(x, _from_end(indices, x.shape[attr(op, "axis")]), attr(op, "axis"))
 
 
 def _grid(indices: Array, axis: int, size: int) -> tuple[Array, ...]:
@@ -448,7 +446,7 @@ def _grid(indices: Array, axis: int, size: int) -> tuple[Array, ...]:
 
 
 def _take_along(_: Context, op: Op, x: Array, indices: Array) -> Array:
-    axis = _attr(op, "axis")
+    axis = attr(op, "axis")
     return x[_grid(indices, axis, x.shape[axis])]
 
 
@@ -460,7 +458,7 @@ def _nd_index(x: Array, indices: Array, batch_dims: int) -> tuple[Array, ...]:
 
 
 def _gather_nd(context: Context, op: Op, x: Array, indices: Array) -> Array:
-    index = _nd_index(x, indices, _attr(op, "batch_dims", 0))
+    index = _nd_index(x, indices, attr(op, "batch_dims", 0))
     return x[index] if index else np.broadcast_to(x, context.dims(_shape(op)))
 
 
@@ -476,12 +474,12 @@ def _combine_at(x: Array, index: tuple[Array, ...], updates: Array, kind: str) -
 
 
 def _scatter_along(_: Context, op: Op, x: Array, indices: Array, updates: Array) -> Array:
-    axis = _attr(op, "axis")
-    return _combine_at(x, _grid(indices, axis, x.shape[axis]), updates, str(_attr(op, "kind", "set")))
+    axis = attr(op, "axis")
+    return _combine_at(x, _grid(indices, axis, x.shape[axis]), updates, str(attr(op, "kind", "set")))
 
 
 def _scatter_nd(_: Context, op: Op, x: Array, indices: Array, updates: Array) -> Array:
-    kind = str(_attr(op, "kind", "set"))
+    kind = str(attr(op, "kind", "set"))
     if indices.shape[-1] == 0:  # every update is a whole x
         out = x[None]
         rows = updates.reshape(-1, *x.shape)
@@ -492,11 +490,11 @@ def _scatter_nd(_: Context, op: Op, x: Array, indices: Array, updates: Array) ->
 
 
 def _topk(context: Context, op: Op, x: Array) -> tuple[Array, Array]:
-    axis, k, n = _attr(op, "axis"), context.dim(_attr(op, "k")), x.shape[_attr(op, "axis")]
+    axis, k, n = attr(op, "axis"), context.dim(attr(op, "k")), x.shape[attr(op, "axis")]
     if not 0 <= k <= n:
         raise InputError(f"k must be in 0..{n}, got {k}")
     wide = widened(x)
-    if _attr(op, "largest", default=True):
+    if attr(op, "largest", default=True):
         # a descending stable sort is the reverse of the ascending one of the reverse
         order = n - 1 - np.flip(np.argsort(np.flip(wide, axis), axis, kind="stable"), axis)
     else:
@@ -516,7 +514,7 @@ def _call(context: Context, op: Op, *operands: Array) -> tuple[Array, ...]:
     results = [np.zeros(context.dims(t.shape), numpy_dtype(t.elem)) for t in op.types if isinstance(t, Tensor)]
     unwritten = [np.zeros(x.size, np.bool_) for x in results]
     numbers = {name: context.dim(d) for name, d in arguments_of(op).items()}
-    grid = context.dims(_attr(op, "grid"))
+    grid = context.dims(attr(op, "grid"))
     launch(function_of(op), [*arrays, *results], numbers, grid=grid, written=[*(None for _ in arrays), *unwritten])
     return tuple(x.astype(context.dtype(_elem(op, i)), copy=False) for i, x in enumerate(results))
 
@@ -530,7 +528,7 @@ SEMANTICS: dict[OpDef, Semantics] = {
     graph.full: _full,
     graph.iota: _iota,
     graph.reduce: lambda _context, op, x: reduce_array(
-        x, _attr(op, "axes"), _attr(op, "kind"), keepdims=bool(_attr(op, "keepdims"))
+        x, attr(op, "axes"), attr(op, "kind"), keepdims=bool(attr(op, "keepdims"))
     ),
     graph.arg_reduce: _arg_reduce,
     graph.cumulate: _cumulate,
@@ -540,13 +538,13 @@ SEMANTICS: dict[OpDef, Semantics] = {
     graph.contract_blocks: _contract_blocks,
     graph.conv: _conv,
     graph.reshape: lambda context, op, x: x.reshape(context.dims(_shape(op))),
-    graph.permute: lambda _context, op, x: x.transpose(_attr(op, "perm")).copy(),
+    graph.permute: lambda _context, op, x: x.transpose(attr(op, "perm")).copy(),
     graph.broadcast: _broadcast,
     graph.stretch: _broadcast,
     graph.slice_: _slice,
     graph.pad: _pad,
-    graph.concat: lambda _context, op, *xs: np.concatenate(xs, _attr(op, "axis")),
-    graph.flip: lambda _context, op, x: np.flip(x, _attr(op, "axes")),
+    graph.concat: lambda _context, op, *xs: np.concatenate(xs, attr(op, "axis")),
+    graph.flip: lambda _context, op, x: np.flip(x, attr(op, "axes")),
     graph.take: _take,
     graph.take_along: _take_along,
     graph.gather_nd: _gather_nd,

@@ -13,7 +13,7 @@ import numpy as np
 
 from graphfuse.artifact import TEXT, Array, Signature, TensorSpec, elem_dtype
 from graphfuse.errors import ArtifactError, InputError, meant
-from graphfuse.symbolic import Dim, Expr, evaluate, product, substitute, sym, symbols
+from graphfuse.symbolic import Dim, Expr, evaluate, linear_in, product, symbols
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +154,8 @@ def _rule(tensor: int, axis: int, dim: Dim, wanted: set[str]) -> _Rule | None:
     if len(unknown) != 1:
         return None
     (name,) = unknown
-    rest = substitute(dim, {name: 0})
-    factor = substitute(dim, {name: 1}) - rest
-    linear = factor != 0 and dim == factor * sym(name) + rest
-    return _Rule(name, tensor, axis, factor, rest) if linear else None
+    linear = linear_in(dim, name)
+    return _Rule(name, tensor, axis, *linear) if linear else None
 
 
 def _array(spec: TensorSpec, dtype: np.dtype[Any], value: Any) -> Array:
