@@ -112,19 +112,17 @@ def _spec(name: str, t: ValueType | None, file: str) -> TensorSpec:
             return TensorSpec(name, t.elem.name, t.shape)
         case Strings():
             return TensorSpec(name, TEXT, t.shape)
-        case Sequenced():
-            return TensorSpec(name, SEQUENCE, ())
-        case Maybe():
-            return TensorSpec(name, OPTIONAL, ())
-        case Mapped():
-            return TensorSpec(name, MAP, ())
         case None:
             raise UnsupportedError(f"output {name!r}: expected a value whose type is known", Loc(file))
+        case _:
+            return TensorSpec(name, _HELD[type(t)][0], ())
 
 
-def _kind(t: ValueType) -> str:
-    kinds: dict[type, str] = {Strings: "texts", Sequenced: "a sequence", Maybe: "an optional", Mapped: "a map"}
-    return kinds[type(t)]
+_HELD: dict[type, tuple[str, str]] = {
+    Strings: (TEXT, "texts"), Sequenced: (SEQUENCE, "a sequence"), Maybe: (OPTIONAL, "an optional"),
+    Mapped: (MAP, "a map"),
+}  # fmt: skip
+"""What is no tensor of numbers, in signatures and in words."""
 
 
 # drafts: the steps of a graph with the types of all values
@@ -256,7 +254,7 @@ class _Drafts:
             if name not in reads(node):
                 continue
             if t is not None and (domain_of(node), node.op_type) not in ON_STRINGS:
-                message = f"{node.op_type}: input {name!r}: expected a tensor of numbers, found {_kind(t)}"
+                message = f"{node.op_type}: input {name!r}: expected a tensor of numbers, found {_HELD[type(t)][1]}"
                 raise UnsupportedError(message, location(node, self.loaded.file))
             self.python.add(node.name)
         raise _CutAgainError
@@ -335,12 +333,9 @@ def _widened(a: ValueType | None, b: ValueType | None, changing: set[Dim], fresh
             return Tensor(_widened_dims(a.shape, b.shape, changing, fresh), a.elem)
         case (Strings(), Strings()) if len(a.shape) == len(b.shape):
             return Strings(_widened_dims(a.shape, b.shape, changing, fresh))
-        case (Sequenced(), Sequenced()):
+        case (Sequenced(), Sequenced()) | (Maybe(), Maybe()):
             known = a.element and b.element
-            return Sequenced(_widened(a.element, b.element, changing, fresh) if known else a.element or b.element)
-        case (Maybe(), Maybe()):
-            known = a.element and b.element
-            return Maybe(_widened(a.element, b.element, changing, fresh) if known else a.element or b.element)
+            return type(a)(_widened(a.element, b.element, changing, fresh) if known else a.element or b.element)
         case (Mapped(), Mapped()) if a == b:
             return a
         case _:

@@ -6,6 +6,7 @@ what runs it is `session.py`. Why there are such models: docs/adr/0013-host-code
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -121,9 +122,5 @@ def _check_graph(
 def _check_constant(value: object, where: str, weights: int) -> None:
     if isinstance(value, Constant) and not 0 <= value.weight < weights:
         raise ArtifactError(f"{where}: expected one of {weights} weights, found {value.weight}")
-    if isinstance(value, Texts):
-        count = 1
-        for d in value.shape:
-            count *= d
-        if count != len(value.texts):
-            raise ArtifactError(f"{where}: expected {count} texts, found {len(value.texts)}")
+    if isinstance(value, Texts) and (count := math.prod(value.shape)) != len(value.texts):
+        raise ArtifactError(f"{where}: expected {count} texts, found {len(value.texts)}")
