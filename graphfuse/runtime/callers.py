@@ -12,7 +12,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class Callers(Generic[T]):
         self._unneeded = most
         self._lock = threading.Lock()
         self._freed = threading.Condition(self._lock)
-        _all.add(self)
+        watch_forks(self)
 
     def take(self) -> T:
         """A context that nobody else has until it is given back."""
@@ -134,12 +134,25 @@ class Callers(Generic[T]):
         return out
 
 
-_all: weakref.WeakSet[Callers[Any]] = weakref.WeakSet()
+class Forked(Protocol):
+    """What must know that it is in a forked child."""
+
+    def after_fork(self) -> None:
+        """The parent's other threads are gone."""
+        ...
+
+
+_watched: weakref.WeakSet[Forked] = weakref.WeakSet()
+
+
+def watch_forks(thing: Forked) -> None:
+    """Tell it in forked children, as long as it lives."""
+    _watched.add(thing)
 
 
 def _after_fork() -> None:
-    for callers in list(_all):
-        callers.after_fork()
+    for thing in list(_watched):
+        thing.after_fork()
 
 
 if hasattr(os, "register_at_fork"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -107,11 +107,6 @@ def why_not_here(code: Code, host: Target) -> str | None:
         if machine != _ELF_MACHINE[code.arch]:
             return f"expected machine {_ELF_MACHINE[code.arch]} in the object, found {machine}"
     return None
-
-
-def describe(code: Mapping[str, Code]) -> str:
-    """What code there is, for people: `cpu:skylake (x86_64 linux)`."""
-    return ", ".join(f"{name} ({c.arch} {c.os})" for name, c in code.items())
 
 
 _DATA: Final = object.__basicsize__

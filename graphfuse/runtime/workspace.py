@@ -7,9 +7,7 @@ One run at a time has it: a session lends each of its callers one (`workspaces`)
 from __future__ import annotations
 
 import functools
-import os
 import threading
-import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 
@@ -19,7 +17,7 @@ from graphfuse.artifact import Array
 from graphfuse.errors import InputError, UsageError
 from graphfuse.llvm.host import available_cores
 from graphfuse.runtime.bound import Template
-from graphfuse.runtime.callers import Callers
+from graphfuse.runtime.callers import Callers, watch_forks
 from graphfuse.runtime.native import NativeCode, address_of
 from graphfuse.runtime.ready import Ready
 
@@ -43,7 +41,7 @@ class Workspace:
         self._arena_address = address_of(self._arena)
         self.ready: dict[Template, OrderedDict[tuple[tuple[int, ...], ...], Ready]] = {}
         """Plans by shapes whose arguments the holder writes."""
-        _workspaces.add(self)
+        watch_forks(self)
 
     def adopt(self, native: NativeCode) -> None:
         """Linked code that has an executor; the first one's is used from then on. The caller holds it."""
@@ -129,18 +127,6 @@ class Shared:
 def most_callers(threads: int) -> int:
     """As many callers as have, all together, twice as many threads as there are cores; two at least."""
     return max(2 * available_cores() // threads, 2)
-
-
-_workspaces: weakref.WeakSet[Workspace] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for workspace in list(_workspaces):
-        workspace.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def aligned_bytes(nbytes: int) -> Array:

@@ -14,8 +14,6 @@ from typing import Any
 from graphfuse.artifact import Signature
 from graphfuse.runtime.gpu.arrays import ALIGNMENT, torch_dtype, torch_module
 
-Addresses = tuple[int, ...]
-
 
 class Quick:
     """What is the same for all runs of a session on one GPU; made when torch is there."""
