@@ -171,8 +171,7 @@ class GpuRunner:
 
     def __init__(self, done: Stages, made: Generated, target: Target, driver: Driver, ordinal: int) -> None:
         self._done, self._target, self._driver, self._ordinal = done, target, driver, ordinal
-        self._made = made
-        self.texts, self.launches = self._made.texts, self._made.launches
+        self._made, self.texts, self.launches = made, made.texts, made.launches
         """Block functions with layouts, and what assemblers say, by kernel."""
 
     def __call__(self, op: Op, operands: Sequence[Array], outputs: Sequence[Array], symbols: Mapping[str, int]) -> None:
@@ -193,7 +192,8 @@ class GpuRunner:
         elems = [tensor_of(v).elem.name for v in op.operands]
         inputs = [TensorSpec(f"in{i}", e, a.shape) for i, (e, a) in enumerate(zip(elems, operands, strict=True))]
         inputs += [TensorSpec(f"before{i}", "u8", (a.nbytes,)) for i, a in enumerate(outputs)]
-        specs = [TensorSpec(f"out{i}", t.elem.name, a.shape) for i, (t, a) in enumerate(_pairs(op, outputs))]
+        types = enumerate(_tensors(op))
+        specs = [TensorSpec(f"out{i}", t.elem.name, a.shape) for (i, t), a in zip(types, outputs, strict=True)]
         n, k = len(operands), len(outputs)
         buffers = [Buffer("input", s.nbytes, i) for i, s in enumerate(inputs)]
         buffers += [Buffer("output", s.nbytes, i) for i, s in enumerate(specs)]
@@ -219,10 +219,6 @@ class GpuRunner:
             target,
             {target: self._made.code},
         )
-
-
-def _pairs(op: Op, outputs: Sequence[Array]) -> list[tuple[Tensor, Array]]:
-    return list(zip(_tensors(op), outputs, strict=True))
 
 
 def _widened(array: Array) -> Array:

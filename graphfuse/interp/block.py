@@ -23,8 +23,7 @@ from graphfuse.interp import elementwise as ew
 from graphfuse.interp import gpu as gpu_interp
 from graphfuse.interp.arrays import reduce_array, scan_array
 from graphfuse.interp.elementwise import Array
-from graphfuse.interp.memory import Context, Pointer, read, write
-from graphfuse.interp.memory import attr as _attr
+from graphfuse.interp.memory import Context, Pointer, attr, read, write
 from graphfuse.interp.roles import Cluster, Place, Wait
 from graphfuse.ir.core import Block, Func, Op, OpDef, Value
 from graphfuse.ir.dense import numpy_dtype, scalar_of
@@ -51,7 +50,7 @@ def launch(
     sizes = grid_of(func, symbols) if grid is None else tuple(grid)
     cluster, left = 1, dict[int, Any]()
     if any(op.kind is gpu.warp_specialize for op in func.body.ops):
-        cluster, split = (int(_attr(func, name, 1)) for name in ("cluster", "split"))
+        cluster, split = (int(attr(func, name, 1)) for name in ("cluster", "split"))
         sizes = (min(sizes[0] * split, gpu_interp.RESIDENT * cluster),)
     results: list[tuple[Array, ...]] = []
     for first in range(0, math.prod(sizes), cluster):
@@ -65,9 +64,9 @@ def launch(
 
 def grid_of(func: Func, symbols: Mapping[str, Any]) -> tuple[int, ...]:
     """The grid that a function says, of one program if it says none."""
-    attr: Any = func.attrs.get("grid", 1)
+    grid = attr(func, "grid", 1)
     try:
-        return tuple(evaluate(n, symbols) for n in (attr if isinstance(attr, tuple) else (attr,)))
+        return tuple(evaluate(n, symbols) for n in (grid if isinstance(grid, tuple) else (grid,)))
     except KeyError as e:
         raise InputError(f"@{func.name}: symbol {e.args[0]!r} has no value") from None
 
@@ -149,7 +148,7 @@ def _shape_and_elem(op: Op) -> tuple[tuple[int, ...], Scalar]:
 def _for(op: Op, operands: list[Any], env: dict[Value, Any], context: Context) -> tuple[Any, ...]:
     lower, upper, *carried = operands
     params = op.body.params.values
-    for i in range(int(lower), int(upper), int(_attr(op, "step", 1))):
+    for i in range(int(lower), int(upper), int(attr(op, "step", 1))):
         env.update(zip(params, (np.asarray(i, np.int64), *carried), strict=True))
         carried = list(_block(op.body, env, context))
     return tuple(carried)
@@ -184,8 +183,8 @@ def _warp_specialize(op: Op, _: list[Any], env: dict[Value, Any], context: Conte
     """The roles of this block are made; they run when every block of the cluster has come here."""
 
     def role(number: int, group: int) -> Callable[[Wait], None]:
-        body, warps = op.bodies[number], 1 if number in _attr(op, "single", ()) else _attr(op, "warps")[number]
-        groups = _attr(op, "groups")[number]
+        body, warps = op.bodies[number], 1 if number in attr(op, "single", ()) else attr(op, "warps")[number]
+        groups = attr(op, "groups")[number]
         (param,) = body.params.values
 
         def run(wait: Wait) -> None:
@@ -194,7 +193,7 @@ def _warp_specialize(op: Op, _: list[Any], env: dict[Value, Any], context: Conte
 
         return run
 
-    counts = enumerate(_attr(op, "groups"))
+    counts = enumerate(attr(op, "groups"))
     context.place.cluster.begin([role(number, group) for number, count in counts for group in range(count)])
     return ()
 
@@ -219,16 +218,12 @@ def _elem(op: Op) -> Scalar:
 
 def _const(_: Context, op: Op) -> Array:
     shape, elem = _shape_and_elem(op)
-    return np.full(shape, ew.literal(_attr(op, "value"), elem))
-
-
-def _arange(_: Context, op: Op) -> Array:
-    return ew.cast(np.arange(_attr(op, "start"), _attr(op, "end"), dtype=np.int64), _elem(op))
+    return np.full(shape, ew.literal(attr(op, "value"), elem))
 
 
 def _index(context: Context, op: Op, *operands: Array) -> Array:
-    names: Any = _attr(op, "names", ())
-    expr: Any = _attr(op, "expr")
+    names: Any = attr(op, "names", ())
+    expr: Any = attr(op, "expr")
     if all(x.ndim == 0 for x in operands):
         bound = {n: int(x) for n, x in zip(names, operands, strict=True)}
         number = replace(context, symbols={**context.symbols, **bound}).dim(expr)
@@ -251,7 +246,7 @@ _OF_ARRAYS = {"floordiv": np.floor_divide, "mod": np.mod, "min": np.minimum, "ma
 def _alloc(context: Context, op: Op) -> Pointer:
     pointer = op.types[0]
     assert isinstance(pointer, Ptr)
-    count = context.dim(_attr(op, "count"))
+    count = context.dim(attr(op, "count"))
     if pointer.elem.is_float:
         array = np.full(count, np.nan).astype(numpy_dtype(pointer.elem))
     else:
@@ -266,16 +261,16 @@ def _view(
     where = np.asarray(base, np.int64)
     inside = np.ones(shape, np.bool_)
     grid = np.indices(shape, sparse=True)
-    for i, stride in zip(grid, _attr(op, "strides"), strict=True):
+    for i, stride in zip(grid, attr(op, "strides"), strict=True):
         where = where + i * context.dim(stride)
-    for dim, limit in zip(_attr(op, "limited", ()), limits, strict=True):
+    for dim, limit in zip(attr(op, "limited", ()), limits, strict=True):
         inside = inside & (grid[dim] < int(limit))
     return np.broadcast_to(where, shape), inside
 
 
 def _load_view(context: Context, op: Op, pointer: Pointer, base: Array, *limits: Array) -> Array:
     where, inside = _view(context, op, _shape_and_elem(op)[0], base, limits)
-    return read(context, pointer, where, inside, _attr(op, "other", 0))
+    return read(context, pointer, where, inside, attr(op, "other", 0))
 
 
 def _store_view(context: Context, op: Op, pointer: Pointer, base: Array, value: Array, *limits: Array) -> None:
@@ -285,7 +280,7 @@ def _store_view(context: Context, op: Op, pointer: Pointer, base: Array, value: 
 
 def _load(context: Context, op: Op, pointer: Pointer, offsets: Array, mask: Array | None = None) -> Array:
     inside = np.ones(offsets.shape, np.bool_) if mask is None else mask
-    return read(context, pointer, offsets, inside, _attr(op, "other", 0))
+    return read(context, pointer, offsets, inside, attr(op, "other", 0))
 
 
 def _store(
@@ -298,7 +293,7 @@ def _store(
 
 
 def _reduce(_: Context, op: Op, x: Array) -> Array:
-    axis, kind = int(_attr(op, "axis")), str(_attr(op, "kind"))
+    axis, kind = int(attr(op, "axis")), str(attr(op, "kind"))
     if kind == "xor":
         return ew.wrap(np.asarray(np.bitwise_xor.reduce(x, axis=axis)), ew.elem_of(x.dtype))
     if kind in ("maxnum", "minnum"):
@@ -311,15 +306,15 @@ def _arg_reduce(_: Context, op: Op, x: Array) -> Array:
     wide = x.astype(np.float64) if ew.elem_of(x.dtype).is_float else x
     if x.dtype.itemsize == 1 and ew.elem_of(x.dtype).is_integer:
         wide = x.astype(np.int64)
-    index = (np.argmax if _attr(op, "kind") == "max" else np.argmin)(wide, axis=_attr(op, "axis"))
+    index = (np.argmax if attr(op, "kind") == "max" else np.argmin)(wide, axis=attr(op, "axis"))
     return ew.cast(np.asarray(index, np.int64), _elem(op))
 
 
 def _scan(_: Context, op: Op, x: Array) -> Array:
-    axis = int(_attr(op, "axis"))
-    x = np.flip(x, axis) if _attr(op, "reverse") else x
-    out = scan_array(x, axis, str(_attr(op, "kind")), exclusive=bool(_attr(op, "exclusive")))
-    return np.flip(out, axis) if _attr(op, "reverse") else out
+    axis = int(attr(op, "axis"))
+    x = np.flip(x, axis) if attr(op, "reverse") else x
+    out = scan_array(x, axis, str(attr(op, "kind")), exclusive=bool(attr(op, "exclusive")))
+    return np.flip(out, axis) if attr(op, "reverse") else out
 
 
 def _select(_: Context, _op: Op, condition: Array, a: Any, b: Any) -> Any:
@@ -336,7 +331,7 @@ def _copy_async(
 ) -> None:
     if not go:
         return
-    order = -1 if _attr(op, "transposed") else 1
+    order = -1 if attr(op, "transposed") else 1
     where, inside = _view(context, op, ring.array.shape[1:][::order], base, limits)
     tile = read(context, pointer, where, inside, 0)
     ring.array[int(slot)] = tile.T if order < 0 else tile
@@ -351,17 +346,19 @@ SEMANTICS: dict[OpDef, Semantics] = {
     block.fma: lambda _context, _op, a, b, c: ew.fma(a, b, c),
     block.select: _select,
     block.assume: effects_interp.assume,
-    block.cast: lambda _context, op, x: ew.cast(x, _elem(op), saturate=bool(_attr(op, "saturate"))),
+    block.cast: lambda _context, op, x: ew.cast(x, _elem(op), saturate=bool(attr(op, "saturate"))),
     block.bitcast: lambda _context, op, x: ew.bitcast(x, _elem(op)),
     block.const: _const,
-    block.program_id: lambda context, op: np.asarray(context.position(_attr(op, "axis", 0)), np.int64),
-    block.num_programs: lambda context, op: np.asarray(context.size(_attr(op, "axis", 0)), np.int64),
-    block.arange: _arange,
+    block.program_id: lambda context, op: np.asarray(context.position(attr(op, "axis", 0)), np.int64),
+    block.num_programs: lambda context, op: np.asarray(context.size(attr(op, "axis", 0)), np.int64),
+    block.arange: lambda _context, op: ew.cast(
+        np.arange(attr(op, "start"), attr(op, "end"), dtype=np.int64), _elem(op)
+    ),
     block.index: _index,
     block.splat: lambda _context, op, x: np.full(_shape_and_elem(op)[0], x),
     block.broadcast: lambda _context, op, x: np.broadcast_to(x, _shape_and_elem(op)[0]),
     block.reshape: lambda _context, op, x: x.reshape(_shape_and_elem(op)[0]),
-    block.trans: lambda _context, op, x: x.transpose(_attr(op, "perm")),
+    block.trans: lambda _context, op, x: x.transpose(attr(op, "perm")),
     block.alloc: _alloc,
     block.offset: lambda _context, _op, pointer, by: replace(pointer, offset=pointer.offset + int(by)),
     block.pointer_cast: effects_interp.pointer_cast,

@@ -21,8 +21,7 @@ from graphfuse.errors import InputError
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp.arrays import contract_arrays
 from graphfuse.interp.elementwise import Array
-from graphfuse.interp.memory import Context, Pointer, read, write
-from graphfuse.interp.memory import attr as _attr
+from graphfuse.interp.memory import Context, Pointer, attr, read, write
 from graphfuse.interp.roles import Barrier
 from graphfuse.ir.core import Op, OpDef
 from graphfuse.ir.dense import numpy_dtype
@@ -35,7 +34,7 @@ RESIDENT = 2
 
 
 def _short(_: Context, op: Op, x: Array) -> Array:
-    name = str(_attr(op, "function"))
+    name = str(attr(op, "function"))
     out = ew.apply(name, x)
     return np.where(out < 2.0**-126, np.float32(0), out) if name == "exp2" else out
 
@@ -53,8 +52,8 @@ def _shared_alloc(context: Context, op: Op) -> Pointer:
 
 
 def _barriers(context: Context, op: Op) -> list[Barrier]:
-    arrivals = _attr(op, "arrivals")
-    made = [Barrier(arrivals, arrivals) for _ in range(_attr(op, "count"))]
+    arrivals = attr(op, "arrivals")
+    made = [Barrier(arrivals, arrivals) for _ in range(attr(op, "count"))]
     context.place.cluster.memory[context.place.rank, op.result] = made
     return made
 
@@ -64,23 +63,19 @@ def _at(slot: Array) -> int:
 
 
 def _advance(_: Context, op: Op, slot: Array, by: Array | int = 1) -> Array:
-    rounds, at = divmod(_at(slot) + int(by), _attr(op, "size"))
+    rounds, at = divmod(_at(slot) + int(by), attr(op, "size"))
     return np.asarray(at | (rounds + (int(slot) < 0)) % 2 << 31, np.int64).astype(np.int32)
 
 
 def _wait(context: Context, op: Op, barriers: list[Barrier], slot: Array) -> None:
-    barrier, phase = barriers[_at(slot)], int(slot < 0) ^ bool(_attr(op, "previous"))
+    barrier, phase = barriers[_at(slot)], int(slot < 0) ^ bool(attr(op, "previous"))
     context.place.wait(lambda: barrier.phase != phase)
 
 
 def _arrive(context: Context, op: Op, barriers: list[Barrier], slot: Array, condition: Any = True) -> None:
     if condition:
         warps = context.place.warps
-        barriers[_at(slot)].arrive(warps if _attr(op, "every_warp") else -(-warps // 4))
-
-
-def _expect(_: Context, op: Op, barriers: list[Barrier], slot: Array) -> None:
-    barriers[_at(slot)].arrive(nbytes=_attr(op, "nbytes"))
+        barriers[_at(slot)].arrive(warps if attr(op, "every_warp") else -(-warps // 4))
 
 
 def _of(context: Context, op: Op, operand: int, block: Any) -> Any:
@@ -89,23 +84,23 @@ def _of(context: Context, op: Op, operand: int, block: Any) -> Any:
 
 
 def _arrive_at(context: Context, op: Op, _barriers: list[Barrier], slot: Array) -> None:
-    _of(context, op, 0, _attr(op, "block"))[_at(slot)].arrive(context.place.warps)
+    _of(context, op, 0, attr(op, "block"))[_at(slot)].arrive(context.place.warps)
 
 
 def _release(context: Context, op: Op, _: list[Barrier], slot: Array, condition: Any = True) -> None:
-    for block in range(_attr(op, "blocks") if condition else 0):
+    for block in range(attr(op, "blocks") if condition else 0):
         _of(context, op, 0, block)[_at(slot)].arrive(-(-context.place.warps // 4))
 
 
 def _send(context: Context, op: Op, _: Pointer, value: Array, _barriers: list[Barrier], slot: Array) -> None:
-    room, part = _of(context, op, 0, _attr(op, "block")), _attr(op, "part")
+    room, part = _of(context, op, 0, attr(op, "block")), attr(op, "part")
     room.array[part] = value.reshape(room.array.shape[1:])
     room.written[part] = True
-    _of(context, op, 2, _attr(op, "block"))[_at(slot)].arrive(context.place.warps)
+    _of(context, op, 2, attr(op, "block"))[_at(slot)].arrive(context.place.warps)
 
 
 def _receive(context: Context, op: Op, room: Pointer) -> Array:
-    return _buffer(context, room, _attr(op, "part")).reshape(_tile(op).shape)
+    return _buffer(context, room, attr(op, "part")).reshape(_tile(op).shape)
 
 
 def _tile(op: Op) -> Tile:
@@ -123,12 +118,12 @@ def _buffer(context: Context, ring: Pointer, at: int) -> Array:
 
 def _load_shared(context: Context, op: Op, ring: Pointer, slot: Array) -> Array:
     buffer = _buffer(context, ring, int(slot))
-    parts = np.split(buffer.T if _attr(op, "transposed") else buffer, _attr(op, "parts", 1), _attr(op, "axis", 0))
-    return parts[_attr(op, "part", 0)]
+    parts = np.split(buffer.T if attr(op, "transposed") else buffer, attr(op, "parts", 1), attr(op, "axis", 0))
+    return parts[attr(op, "part", 0)]
 
 
 def _zero_rows(_: Context, op: Op, ring: Pointer) -> None:
-    start = _attr(op, "start")
+    start = attr(op, "start")
     assert ring.written is not None
     ring.array[:, start:], ring.written[:, start:] = 0, True
 
@@ -138,11 +133,11 @@ def _zero_rows(_: Context, op: Op, ring: Pointer) -> None:
 
 def _box(context: Context, op: Op, at: Sequence[Array], rows: Array, columns: int) -> tuple[Array, Array]:
     """Where the elements of rows of a box are, and which of them the tensor has; `at` are its coordinates."""
-    dims, strides = ([context.dim(d) for d in _attr(op, name)] for name in ("dims", "strides"))
+    dims, strides = ([context.dim(d) for d in attr(op, name)] for name in ("dims", "strides"))
     start = [int(c) for c in at]
     *places, channel = _places(op, dims, start, rows)
     places.append(channel + np.arange(columns))
-    where = np.asarray(context.dim(_attr(op, "offset", 0)))
+    where = np.asarray(context.dim(attr(op, "offset", 0)))
     inside = np.ones((), np.bool_)
     for i, (place, n, stride) in enumerate(zip(places, dims, strides, strict=True)):
         index = np.asarray(place) if i == len(dims) - 1 else np.reshape(place, (-1, 1))
@@ -154,12 +149,12 @@ def _box(context: Context, op: Op, at: Sequence[Array], rows: Array, columns: in
 def _places(op: Op, dims: Sequence[int], start: Sequence[int], rows: Array) -> list[Any]:
     """For each dim where the rows are: below one another, or, with `steps`, one filter's position after another."""
     *outer, row, channel = start[: len(dims)]
-    if not _attr(op, "steps", ()):
+    if not attr(op, "steps", ()):
         return [*outer, row + rows, channel]
     out: list[Any] = []
     image, *inner = [*outer, row]
     taps = start[len(dims) :][::-1]
-    corners = list(zip(*(_attr(op, name) for name in ("lower", "upper", "steps")), taps, dims[-2:0:-1], strict=True))
+    corners = list(zip(*(attr(op, name) for name in ("lower", "upper", "steps")), taps, dims[-2:0:-1], strict=True))
     flat, size = rows, 1
     for at, (lower, upper, step, _, n) in zip(inner[::-1], corners, strict=True):
         flat, size = flat + (at - lower) // step * size, size * ((n - 1 + upper - lower) // step + 1)
@@ -171,8 +166,8 @@ def _places(op: Op, dims: Sequence[int], start: Sequence[int], rows: Array) -> l
 
 def _tma_load(context: Context, op: Op, pointer: Pointer, ring: Pointer, slot: Array, _: Any, *start: Array) -> None:
     """A part of the rows of a box to the same place in all blocks of the cluster, or all rows to this block's."""
-    parts, rank = _attr(op, "parts", 1), context.place.rank
-    count = (_attr(op, "rows", 0) or ring.array.shape[1]) // parts
+    parts, rank = attr(op, "parts", 1), context.place.rank
+    count = (attr(op, "rows", 0) or ring.array.shape[1]) // parts
     rows = rank % parts * count + np.arange(count)
     where, inside = _box(context, op, start, rows, ring.array.shape[2])
     tile = read(context, pointer, where, inside, 0)
@@ -187,11 +182,11 @@ def _staged(context: Context, op: Op, staging: Pointer) -> list[int]:
     """The buffers of the warps of this group."""
     place = context.place
     own = staging.array.shape[0] // (place.warps * place.groups)
-    return [(place.group * place.warps + w) * own + _attr(op, "buffer", 0) for w in range(place.warps)]
+    return [(place.group * place.warps + w) * own + attr(op, "buffer", 0) for w in range(place.warps)]
 
 
 def _stage(context: Context, op: Op, staging: Pointer, value: Array) -> None:
-    buffers, first = _staged(context, op, staging), _attr(op, "column", 0)
+    buffers, first = _staged(context, op, staging), attr(op, "column", 0)
     elem = ew.elem_of(staging.array.dtype)
     columns = slice(first, first + value.shape[1])
     staging.array[buffers, :, columns] = ew.cast(value, elem).reshape(len(buffers), 16, -1)
@@ -223,8 +218,8 @@ def _wgmma(
         left = _buffer(context, a, _at(slot if a_slot is None else a_slot))
     else:
         left = a.view(right.dtype)
-    left = left.T if _attr(op, "transpose_a") else left
-    right = right.T if _attr(op, "transpose_b") else right
+    left = left.T if attr(op, "transpose_a") else left
+    right = right.T if attr(op, "transpose_b") else right
     return multiplied(left, right, acc if keep else np.full(acc.shape, ew.literal(0, elem)))
 
 
@@ -237,7 +232,7 @@ def multiplied(a: Array, b: Array, acc: Array) -> Array:
 
 
 def _part(_: Context, op: Op, x: Array) -> Array:
-    return x[tuple(slice(s, s + n) for s, n in zip(_attr(op, "start"), _tile(op).shape, strict=True))]
+    return x[tuple(slice(s, s + n) for s, n in zip(attr(op, "start"), _tile(op).shape, strict=True))]
 
 
 def _warpgroup(context: Context, _: Op) -> Array:
@@ -251,11 +246,11 @@ def _warpgroup(context: Context, _: Op) -> Array:
 
 def pieces(context: Context, op: Op, group: int) -> Iterator[tuple[int, ...]]:
     """What the body of a `for_tiles` receives for each program, before what is carried."""
-    tiles, blocks = context.dim(_attr(op, "tiles")), context.size(0)
-    if steps := _attr(op, "steps", 0):
+    tiles, blocks = context.dim(attr(op, "tiles")), context.size(0)
+    if steps := attr(op, "steps", 0):
         yield from Deal(tiles, steps, blocks).pieces(context.program)
         return
-    split, groups = _attr(op, "split", 1), _attr(op, "groups", 1)
+    split, groups = attr(op, "split", 1), attr(op, "groups", 1)
     own, blocks = context.program // split, blocks // split
     yield from ((program,) for program in range(own + group * blocks, tiles, blocks * groups))
 
@@ -295,7 +290,7 @@ def _leave(context: Context, _: Op, acc: Array) -> None:
 
 
 def _collect(context: Context, op: Op, acc: Array, program: Array, first: Array) -> Array:
-    dealt = Deal(context.dim(_attr(op, "tiles")), _attr(op, "steps"), context.size(0))
+    dealt = Deal(context.dim(attr(op, "tiles")), attr(op, "steps"), context.size(0))
     start, block = (int(program) - dealt.first) * dealt.steps, context.program
     while first and dealt.begin(block) > start:
         block -= 1
@@ -317,7 +312,7 @@ SEMANTICS: dict[OpDef, Callable[..., Any]] = {
     gpu.advance: _advance,
     gpu.wait: _wait,
     gpu.arrive: _arrive,
-    gpu.expect: _expect,
+    gpu.expect: lambda _context, op, barriers, slot: barriers[_at(slot)].arrive(nbytes=attr(op, "nbytes")),
     gpu.cluster_rank: lambda context, _op: np.asarray(context.place.rank, np.int64),
     gpu.arrive_at: _arrive_at,
     gpu.release: _release,
@@ -334,7 +329,7 @@ SEMANTICS: dict[OpDef, Callable[..., Any]] = {
     gpu.wait_launches: _nothing,
     gpu.next_launch: _nothing,
     gpu.undefined: _undefined,
-    gpu.pack: lambda _context, op, x: np.ascontiguousarray(ew.cast(x, _attr(op, "elem"))).view(np.int32),
+    gpu.pack: lambda _context, op, x: np.ascontiguousarray(ew.cast(x, attr(op, "elem"))).view(np.int32),
     gpu.wgmma: _wgmma,
     gpu.wgmma_wait: lambda _context, _op, *accumulators: accumulators,
     gpu.part: _part,

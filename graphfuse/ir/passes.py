@@ -73,7 +73,7 @@ class Pass:
 
         Raises UsageError for a name or a type that it does not have.
         """
-        known = {p.name: p.default for p in _parameters(self.apply)}
+        known = self.defaults
         for name, value in options.items():
             if name not in known:
                 expected = f"one of {', '.join(known)}" if known else "none"
