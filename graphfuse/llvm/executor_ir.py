@@ -121,13 +121,13 @@ claim:
   br i1 (icmp sgt i64 %ticket, 0), label %run, label %report
 run:
   %launch = load ptr, ptr %pool->launch
-  %index = sub i64 (load i64, ptr %pool->chunks), %ticket
+  %chunks = load i64, ptr %pool->chunks
   %chunk = load i64, ptr %pool->chunk_size
   %fn = load ptr, ptr %launch->fn
   %args = load ptr, ptr %launch->args
-  %begin = mul i64 %index, %chunk
-  %rest = sub i64 (load i64, ptr %launch->grid), %begin
-  %end = add i64 %begin, (call i64 @llvm.smin.i64(i64 %chunk, i64 %rest))
+  %grid = load i64, ptr %launch->grid
+  %begin = mul i64 (sub i64 %chunks, %ticket), %chunk
+  %end = add i64 %begin, (call i64 @llvm.smin.i64(i64 %chunk, i64 (sub i64 %grid, %begin)))
   call void %fn(ptr %args, i64 %begin, i64 %end, ptr (call ptr @gf.scratch(ptr %pool, i64 %thread)))
   %finished_next = add i64 %finished, 1
   br label %look
@@ -155,8 +155,8 @@ pause:
 clock:
   %stop = load atomic i32, ptr %pool->stop monotonic, align 4
   %now = call i64 @gf.now()
-  %is_first = icmp eq i64 %deadline, 0
-  %deadline_set = select i1 %is_first, i64 (add i64 %now, $spin_ns), i64 %deadline
+  %deadline_first = add i64 %now, $spin_ns
+  %deadline_set = select i1 (icmp eq i64 %deadline, 0), i64 %deadline_first, i64 %deadline
   %early = icmp slt i64 %now, %deadline_set
   br i1 (and i1 %early, (icmp eq i32 %stop, 0)), label %look, label %done
 done:
