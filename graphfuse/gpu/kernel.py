@@ -372,9 +372,9 @@ class Kernel(shared.Kernel):
             self.text.line(call)
             return []
         got = self.text.emit(result, call)
-        return (
-            [got] if len(types) == 1 else [self.text.emit(t, f"extractvalue {got}, {i}") for i, t in enumerate(types)]
-        )
+        if len(types) == 1:
+            return [got]
+        return [self.text.emit(t, f"extractvalue {got}, {i}") for i, t in enumerate(types)]
 
 
 _CONSTRAINTS = {
@@ -399,7 +399,7 @@ def space_of(address: Reg) -> str:
 
 
 def when(instruction: str, flag: int, clear: str = "") -> str:
-    """An instruction that happens where operand `flag` is not 0, after others that always do."""
+    """An instruction that happens where operand `flag` is not 0; what `clear` says happens before it in any case."""
     return f"{{\n.reg .pred p;\nsetp.ne.b32 p, ${flag}, 0;\n{clear}@p {instruction}\n}}"
 
 

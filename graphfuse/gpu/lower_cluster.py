@@ -79,6 +79,5 @@ def lower_send(kernel: Kernel, op: Op) -> None:
 @lowers(gpu.receive)
 def lower_receive(kernel: Kernel, op: Op) -> None:
     """Into the registers that they come from."""
-    ((type_, _), *_), count = kernel.type_parts(op.types[0]), len(kernel.type_parts(op.types[0]))
-    here, step = _place(kernel, op)
-    kernel.set(op, load_vectors(kernel, "ld.shared", here, step, range(count), type_))
+    parts, (here, step) = kernel.type_parts(op.result.type), _place(kernel, op)
+    kernel.set(op, load_vectors(kernel, "ld.shared", here, step, range(len(parts)), parts[0][0]))
