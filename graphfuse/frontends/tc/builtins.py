@@ -42,8 +42,7 @@ _FLOAT_FUNCTIONS = {
 } | {"rint": "round", "nearbyint": "round", "fabs": "abs", "fmin": "minnum", "fmax": "maxnum"}  # fmt: skip
 _ARITY = {"atan2": 2, "pow": 2, "fmin": 2, "fmax": 2, "fma": 3}
 FLOAT_FUNCTIONS = _FLOAT_FUNCTIONS | {f"{name}f": op for name, op in _FLOAT_FUNCTIONS.items()}
-_INT_FUNCTIONS = {"mulhi": ("mulhi", 2), "umulhi": ("mulhi", 2), "popcount": ("popcount", 1), "popc": ("popcount", 1),
-                  "clz": ("clz", 1)}  # fmt: skip
+_INT_FUNCTIONS = {"mulhi": "mulhi", "umulhi": "mulhi", "popcount": "popcount", "popc": "popcount", "clz": "clz"}
 _ATOMICS = {f"atomic_{kind}": kind for kind in ("add", "sub", "and", "or", "xor", "min", "max")} | {
     "atomic_xchg": "exchange",
     "f32_atomic_add": "add",
@@ -76,14 +75,15 @@ class BuiltinChecker(ExprChecker):
             return self._debugging(node, callee.text)
         if callee.text == "dot":
             return _dot(self, node)
-        handler = _HANDLERS.get(callee.text)
-        if handler is None and _OLD_ATOMIC.match(callee.text):
-            handler = _atomic
-        if handler is None:
+        found = _HANDLERS.get("atomic_add" if _OLD_ATOMIC.match(callee.text) else callee.text)
+        if found is None:
             if callee.text == "calloc":
                 self.fail("call", "calloc: expected at file scope, as in char __constant__ *NAME = calloc(64);", node)
             self.undefined(callee)
-        return handler(self, node, callee.text, [self.value(a) for a in node.args])
+        handler, low, high = found
+        args = [self.value(a) for a in node.args]
+        self.arity(node, callee.text, low, high)
+        return handler(self, node, callee.text, args)
 
     def _own(self, node: ast.Call, function: t.FunctionDecl) -> t.Expr:
         if function.is_kernel:
@@ -139,10 +139,7 @@ class BuiltinChecker(ExprChecker):
         if len(letters) != len(values):
             message = f"printf: expected {len(letters)} values for the conversions of its format, found {len(values)}"
             self.fail("printf", message, node)
-        shape: tuple[int, ...] = ()
-        with self.conversions("printf", node, "printf: "):
-            for x in values:
-                shape = broadcast_shapes(shape, x.shape)
+        shape = self.joint_shape(node, "printf: ", *values, code="printf")
         out: list[t.Expr] = []
         for letter, x, arg in zip(letters, values, node.args[1:], strict=True):
             elem = self.number(x, arg, f"printf: value of %{letter}")
@@ -155,7 +152,6 @@ class BuiltinChecker(ExprChecker):
 
 
 def _grid(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
-    c.arity(node, name, 1)
     axis = c.constant(node.args[0], f"axis of {name}")
     if not 0 <= axis <= 2:
         c.fail("arguments", f"axis of {name}: expected 0, 1 or 2, found {axis}", node.args[0])
@@ -172,17 +168,13 @@ def _same_numbers(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Exp
     elem = functools.reduce(common, firm or [FLOAT])
     if len(firm) < len(args) and not elem.is_float:
         elem = FLOAT
-    shape: tuple[int, ...] = ()
-    with c.conversions("broadcast", node, f"arguments of {name}: "):
-        for x in args:
-            shape = broadcast_shapes(shape, x.shape)
+    shape = c.joint_shape(node, f"arguments of {name}: ", *args)
     elem = promoted(elem)
     return [broadcast(to_elem(x, elem), shape) for x in args], elem
 
 
 def _float_function(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
     op = FLOAT_FUNCTIONS[name]
-    c.arity(node, name, _ARITY.get(name, _ARITY.get(name.removesuffix("f"), 1)))
     args, elem = _same_numbers(c, node, name, args)
     if not elem.is_float:
         args = [to_elem(x, FLOAT) for x in args]
@@ -192,8 +184,7 @@ def _float_function(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.E
 
 
 def _int_function(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
-    op, arity = _INT_FUNCTIONS[name]
-    c.arity(node, name, arity)
+    op = _INT_FUNCTIONS[name]
     args, elem = _same_numbers(c, node, name, args)
     if elem.is_float:
         c.fail("arguments", f"{name}: expected integers, found {args[0].type}", node)
@@ -204,7 +195,6 @@ def _int_function(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Exp
 
 
 def _abs(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
-    c.arity(node, name, 1)
     args, elem = _same_numbers(c, node, name, args)
     if not elem.is_float and not elem.signed:
         return args[0]
@@ -212,7 +202,6 @@ def _abs(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.
 
 
 def _extreme(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
-    c.arity(node, name, 2)
     if all(isinstance(x, t.Const) for x in args):
         a, b = (x for x in args if isinstance(x, t.Const))
         smaller = a.value < b.value
@@ -224,17 +213,14 @@ def _extreme(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -
 
 
 def _select(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
-    c.arity(node, name, 3)
     condition = c.boolean(args[0], node.args[0])
     then, other = c.arms(args[1], args[2], node, name)
-    with c.conversions("broadcast", node, f"condition of {name}: "):
-        shape = broadcast_shapes(condition.shape, then.shape)
+    shape = c.joint_shape(node, f"condition of {name}: ", condition, then)
     then, other = broadcast(then, shape), broadcast(other, shape)
     return t.Select(node.at, then.type, broadcast(condition, shape), then, other)
 
 
 def _cdiv(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
-    c.arity(node, name, 2)
     operands, elem = _same_numbers(c, node, name, args)
     if elem.is_float:
         c.fail("arguments", f"{name}: expected integers, found {args[0].type} and {args[1].type}", node)
@@ -290,7 +276,6 @@ def _accumulator(c: BuiltinChecker, acc: t.Expr, node: ast.Expr, of: Arith, usua
 
 
 def _scan(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
-    c.arity(node, name, 1, 2)
     x = args[0]
     elem = c.number(x, node.args[0], f"argument 0 of {name}")
     shape = x.shape
@@ -311,12 +296,10 @@ def _scan(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t
 
 def _atomic(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
     kind = _ATOMICS.get(name, "add")
-    c.arity(node, name, 2, 3)
     return _read_modify_write(c, node, name, kind, args[:1], args[1:2], args[2:])
 
 
 def _atomic_cas(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
-    c.arity(node, name, 3, 4)
     return _read_modify_write(c, node, name, "cas", args[:1], args[1:3], args[3:])
 
 
@@ -338,10 +321,8 @@ def _read_modify_write(
     if kind in ("and", "or", "xor") and elem.to.is_float:
         c.fail("arguments", f"{name}: expected a pointer to integers, found {pointer.type}", node.args[0])
     c.writable(pointer, node.args[0])
+    shape = c.joint_shape(node, f"arguments of {name}: ", pointer, *values, *masks)
     with c.conversions("broadcast", node, f"arguments of {name}: "):
-        shape = pointer.shape
-        for x in (*values, *masks):
-            shape = broadcast_shapes(shape, x.shape)
         pointer = broadcast(pointer, shape)
         values = [broadcast(to_elem(x, elem.to), shape) for x in values]
     mask = None
@@ -353,19 +334,19 @@ def _read_modify_write(
 
 
 def _barrier(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
-    c.arity(node, name, 0)
     return t.Barrier(node.at, VOID)
 
 
-_HANDLERS: dict[str, Handler] = {
-    **dict.fromkeys(("get_program_id", "get_num_programs", "get_num_program"), _grid),
-    **dict.fromkeys(FLOAT_FUNCTIONS, _float_function),
-    **dict.fromkeys(_INT_FUNCTIONS, _int_function),
-    **dict.fromkeys(_ATOMICS, _atomic),
-    **dict.fromkeys(_SCANS, _scan),
-    **dict.fromkeys(("min", "max"), _extreme),
-    **dict.fromkeys(("select", "where"), _select),
-    "abs": _abs, "cdiv": _cdiv, "atomic_cas": _atomic_cas, "__debug_barrier": _barrier,
+_HANDLERS: dict[str, tuple[Handler, int, int]] = {
+    **dict.fromkeys(("get_program_id", "get_num_programs", "get_num_program"), (_grid, 1, 1)),
+    **{name: (_float_function, n, n) for name in FLOAT_FUNCTIONS for n in [_ARITY.get(name.removesuffix("f"), 1)]},
+    **{name: (_int_function, n, n) for name, op in _INT_FUNCTIONS.items() for n in [2 if op == "mulhi" else 1]},
+    **dict.fromkeys(_ATOMICS, (_atomic, 2, 3)),
+    **dict.fromkeys(_SCANS, (_scan, 1, 2)),
+    **dict.fromkeys(("min", "max"), (_extreme, 2, 2)),
+    **dict.fromkeys(("select", "where"), (_select, 3, 3)),
+    "abs": (_abs, 1, 1), "cdiv": (_cdiv, 2, 2), "atomic_cas": (_atomic_cas, 3, 4), "__debug_barrier": (_barrier, 0, 0),
 }  # fmt: skip
+"""What checks each function, and how many arguments it takes at least and at most."""
 BUILTINS = frozenset((*_HANDLERS, "printf", "assert", "dot"))
 """Names that mean a function unless the source declares them otherwise."""

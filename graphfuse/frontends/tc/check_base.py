@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ from graphfuse.frontends.tc.types import (
     Tile,
     Type,
     Void,
+    broadcast_shapes,
     elem_of,
     elements,
     shape_of,
@@ -69,6 +71,11 @@ class Checker(ABC):
             yield
         except (ConversionError, ShapeError) as e:
             self.fail(code, f"{what}{e}", at)
+
+    def joint_shape(self, at: Located, what: str, *values: t.Expr, code: str = "broadcast") -> tuple[int, ...]:
+        """The shape that values are repeated to."""
+        with self.conversions(code, at, what):
+            return functools.reduce(broadcast_shapes, [x.shape for x in values], ())
 
     # expressions
 

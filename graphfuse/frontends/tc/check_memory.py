@@ -16,6 +16,7 @@ from graphfuse.frontends.tc.types import (
     Arith,
     Pointer,
     ShapeError,
+    Type,
     Void,
     broadcast_shapes,
     broadcasts_to,
@@ -44,8 +45,7 @@ class MemoryChecker(OperatorChecker):
         with self.guarded(temp, holds=False):
             other = self.value(node.other)
         then, other = self.arms(then, other, node, "?:")
-        with self.conversions("broadcast", node, "condition of '?:': "):
-            shape = broadcast_shapes(condition.shape, then.shape)
+        shape = self.joint_shape(node, "condition of '?:': ", condition, then)
         then, other = broadcast(then, shape), broadcast(other, shape)
         select = t.Select(node.at, then.type, broadcast(read_of(temp, node.at), shape), then, other)
         out = t.Let(node.at, select.type, temp, condition, select)
@@ -115,10 +115,7 @@ class MemoryChecker(OperatorChecker):
 
     def load(self, pointer: t.Expr, mask: t.Expr | None, node: ast.Expr) -> t.Expr:
         """Read through checked pointers."""
-        elem = pointer.elem
-        assert isinstance(elem, Pointer)
-        assert isinstance(elem.to, Arith)
-        return t.Load(node.at, with_shape(elem.to, pointer.shape), pointer, self.mask(pointer, mask, node))
+        return t.Load(node.at, _pointed_at(pointer), pointer, self.mask(pointer, mask, node))
 
     def _masked(self, node: ast.MaskedDeref) -> t.Expr:
         return self._load(node, node.operand, node.mask)
@@ -215,11 +212,8 @@ class MemoryChecker(OperatorChecker):
 
     def store(self, pointer: t.Expr, mask: t.Expr | None, value: t.Expr, node: ast.Expr) -> t.Expr:
         """Write through checked pointers."""
-        elem = pointer.elem
-        assert isinstance(elem, Pointer)
-        assert isinstance(elem.to, Arith)
         with self.conversions("assignment", node, f"store through {pointer.type}: "):
-            value = converted(value, with_shape(elem.to, pointer.shape))
+            value = converted(value, _pointed_at(pointer))
         return t.Store(node.at, value.type, pointer, self.mask(pointer, mask, node), value)
 
     def effect(self, node: ast.Expr) -> t.Expr:
@@ -253,6 +247,14 @@ class MemoryChecker(OperatorChecker):
         store = self.store(read_of(where, node.at), None, value, node)
         body = t.Sequence(node.at, old.type, store, read_of(temp, node.at)) if post else store
         return t.Let(node.at, old.type, where, pointer, t.Let(node.at, old.type, temp, old, body))
+
+
+def _pointed_at(pointer: t.Expr) -> Type:
+    """The type of what checked pointers point at."""
+    elem = pointer.elem
+    assert isinstance(elem, Pointer)
+    assert isinstance(elem.to, Arith)
+    return with_shape(elem.to, pointer.shape)
 
 
 def roots(pointer: t.Expr) -> list[t.Variable]:

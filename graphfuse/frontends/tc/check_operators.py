@@ -26,7 +26,6 @@ from graphfuse.frontends.tc.types import (
     Pointer,
     Tile,
     Void,
-    broadcast_shapes,
     common,
     promoted,
     with_shape,
@@ -124,8 +123,7 @@ class OperatorChecker(Checker):
         guard = not isinstance(left, t.Const)
         with self.guarded(temp if guard else None, holds=node.op == "&&"):
             right = self.boolean(self.value(node.right), node.right)
-        with self.conversions("broadcast", node):
-            shape = broadcast_shapes(left.shape, right.shape)
+        shape = self.joint_shape(node, "", left, right)
         if isinstance(left, t.Const) and isinstance(right, t.Const):
             value = left.value and right.value if node.op == "&&" else left.value or right.value
             return t.Const(node.at, BOOL, int(bool(value)))
@@ -178,8 +176,7 @@ class OperatorChecker(Checker):
             elem = BOOL
         if isinstance(left, t.Const) and isinstance(right, t.Const):
             return self._folded(op, left, right, elem, node)
-        with self.conversions("broadcast", node, f"operands of {op!r} of types {left.type} and {right.type}: "):
-            shape = broadcast_shapes(left.shape, right.shape)
+        shape = self.joint_shape(node, f"operands of {op!r} of types {left.type} and {right.type}: ", left, right)
         if op == "*" and left.shape == shape and _is_one(right):
             return to_elem(left, elem)  # strides of 1 are written out
         if op == "*" and right.shape == shape and _is_one(left):
@@ -228,8 +225,7 @@ class OperatorChecker(Checker):
 
     def _pointer_binary(self, op: str, left: t.Expr, right: t.Expr, node: ast.Expr) -> t.Expr:
         a, b = left.elem, right.elem
-        with self.conversions("broadcast", node, f"operands of {op!r} of types {left.type} and {right.type}: "):
-            shape = broadcast_shapes(left.shape, right.shape)
+        shape = self.joint_shape(node, f"operands of {op!r} of types {left.type} and {right.type}: ", left, right)
         if op == "+" and isinstance(b, Pointer) and not isinstance(a, Pointer):
             left, right, a, b = right, left, b, a
         if op in ("+", "-") and isinstance(a, Pointer) and isinstance(b, Arith) and not b.is_float:

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from graphfuse.frontends.tc.constants import COMPARISONS, FloatLiteral, int_binary, parse_char, parse_number, wrap
+from graphfuse.frontends.tc.constants import (
+    COMPARISONS,
+    LEVELS,
+    FloatLiteral,
+    int_binary,
+    parse_char,
+    parse_number,
+    wrap,
+)
 from graphfuse.frontends.tc.tokens import Token
 
-_LEVELS = (
-    ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", "<=", ">", ">="), ("<<", ">>"), ("+", "-"),
-    ("*", "/", "%"),
-)  # fmt: skip
-_PRECEDENCE = {op: level for level, ops in enumerate(_LEVELS) for op in ops}
+_PRECEDENCE = {op: level for level, ops in enumerate(LEVELS) for op in ops}
 MAX_DEPTH = 50
 """Of brackets, signs and choices: a level is up to twelve Python frames, one for each precedence."""
 

@@ -100,6 +100,11 @@ def wrap(value: int, bits: int, *, signed: bool) -> int:
     return value - (1 << bits) if signed and value >> (bits - 1) else value
 
 
+LEVELS = (
+    ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", "<=", ">", ">="), ("<<", ">>"), ("+", "-"),
+    ("*", "/", "%"),
+)  # fmt: skip
+"""Infix operators on integers from loosest to tightest."""
 COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
 
 

@@ -113,7 +113,6 @@ class _Lowering(ExprLowering):
     def _branch(self, s: Branch, live: Variables) -> None:
         condition = self.value(s.condition)
         changed = _ordered((self._liveness.sequence(s.then).may | self._liveness.sequence(s.other).may) & live)
-        ends: list[list[Lowered]] = []
         arms: list[tuple[Builder, list[Lowered]]] = []
         for arm in (s.then, s.other):
             env, code = dict(self.env), self.code
@@ -122,10 +121,9 @@ class _Lowering(ExprLowering):
             self.statements(arm, live)
             values = [self.current(v, s.at) for v in changed]
             arms.append((self.code, values))
-            ends.append(values)
             self.depth -= BODY_DEPTH
             self.env, self.code = env, code
-        slots = [_Slot(v, ends[0][i], ends[1][i]) for i, v in enumerate(changed)]
+        slots = [_Slot(*ends) for ends in zip(changed, arms[0][1], arms[1][1], strict=True)]
         blocks: list[Block] = []
         for code, values in arms:
             outer, self.code = self.code, code

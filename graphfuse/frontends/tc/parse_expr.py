@@ -5,18 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from graphfuse.frontends.tc import ast
-from graphfuse.frontends.tc.constants import FloatLiteral, parse_char, parse_number, unescape
+from graphfuse.frontends.tc.constants import LEVELS, FloatLiteral, parse_char, parse_number, unescape
 from graphfuse.frontends.tc.cuda_words import CUDA_WORDS
 from graphfuse.frontends.tc.diagnostics import FixIt
 from graphfuse.frontends.tc.reader import KEYWORDS, Reader, shown
 from graphfuse.frontends.tc.source import Span
 from graphfuse.frontends.tc.tokens import Token
 
-_LEVELS = (
-    ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", "<=", ">", ">="), ("<<", ">>"), ("+", "-"),
-    ("*", "/", "%"), ("@",), ("...",),
-)  # fmt: skip
-PRECEDENCE = {op: level for level, ops in enumerate(_LEVELS) for op in ops}
+PRECEDENCE = {op: level for level, ops in enumerate((*LEVELS, ("@",), ("...",))) for op in ops}
 """Infix operators from loosest to tightest; all group to the left."""
 
 ASSIGNMENTS = frozenset(("=", "*=", "/=", "%=", "+=", "-=", "<<=", ">>=", "&=", "^=", "|="))

@@ -48,7 +48,7 @@ class Reader:
         self.next = tokens[0]
         self.report = report
         self.open_brackets = 0
-        self._depth = 0
+        self.depth = 0
         self._types: list[dict[str, bool]] = [dict.fromkeys(TYPE_NAMES, True)]
 
     # tokens
@@ -134,23 +134,18 @@ class Reader:
 
     def enter(self, levels: int = 1) -> None:
         """Deeper into the grammar; `leave` comes back."""
-        self._depth += levels
-        if self._depth > MAX_DEPTH:
-            self._depth = 0
+        self.depth += levels
+        if self.depth > MAX_DEPTH:
+            self.depth = 0
             self.fail("nested too deeply: expected at most 60 brackets or 200 operators and statements")
 
     def leave(self, levels: int = 1) -> None:
         """Up again."""
-        self._depth -= levels
+        self.depth -= levels
 
     def restart(self, depth: int, brackets: int) -> None:
         """Forget what was open when a syntax error was caught."""
-        self._depth, self.open_brackets = depth, brackets
-
-    @property
-    def depth(self) -> int:
-        """How deep in the grammar this is."""
-        return self._depth
+        self.depth, self.open_brackets = depth, brackets
 
     # type names
 

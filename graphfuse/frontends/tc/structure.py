@@ -107,15 +107,15 @@ def _leaving_branch(
     """An `if` that may jump, and what follows it."""
     then, then_ends = _sequence((s.then,), targets)
     other, other_ends = _sequence((s.other,), targets)
-    if then_ends and other_ends:
-        return [*out, Branch(s.at, s.condition, tuple(then), tuple(other))], True
-    if then_ends:
+    ends = then_ends and other_ends
+    # where one arm leaves, what follows goes into the other
+    if then_ends and not other_ends:
         other, ends = _sequence((s.other, *rest), targets)
-        return [*out, Branch(s.at, s.condition, tuple(then), tuple(other))], ends
-    if other_ends:
+    elif other_ends and not then_ends:
         then, ends = _sequence((s.then, *rest), targets)
-        return [*out, Branch(s.at, s.condition, tuple(then), tuple(other))], ends
     out.append(Branch(s.at, s.condition, tuple(then), tuple(other)))
+    if then_ends or other_ends:
+        return out, ends
     after, ends = _sequence(rest, targets)
     return [*out, *([Branch(s.at, _none_of(flags, s.at), tuple(after), ())] if after else [])], ends
 

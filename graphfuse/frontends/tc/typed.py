@@ -10,6 +10,7 @@ variables, which are compared by identity.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -410,13 +411,11 @@ def walk(*roots: Any) -> Iterator[Any]:
         work += reversed(children(node))
 
 
-def _fields(kind: type) -> tuple[str, ...]:
-    if kind not in _FIELDS:
-        _FIELDS[kind] = tuple(f.name for f in dataclasses.fields(kind) if f.name not in ("at", "type"))
-    return _FIELDS[kind]
+@functools.cache
+def _fields(kind: Any) -> tuple[str, ...]:
+    return tuple(f.name for f in dataclasses.fields(kind) if f.name not in ("at", "type"))
 
 
-_FIELDS: dict[type, tuple[str, ...]] = {}
 _TREE = (Node, Statement, Section)
 
 
