@@ -129,7 +129,7 @@ Tracked: TypeAlias = Value | Host
 
 def host(array: Any, elem: Scalar) -> Host:
     """Wrap elements as a `Host`, back in numpy's own dtype when no symbol is left."""
-    a: Array = array if hasattr(array, "dtype") else np.array(array, dtype=object)
+    a: Array = np.asarray(array) if hasattr(array, "dtype") else np.array(array, dtype=object)
     if a.dtype != object:
         return Host(a if scalar_of(a.dtype) == elem else a.astype(numpy_dtype(elem)), elem)
     plain = [_plain(v) for v in a.reshape(-1)]

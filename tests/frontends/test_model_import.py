@@ -137,6 +137,21 @@ def test_gather_multiply_concat() -> None:
     assert [op.kind.name for op in func.walk()] == ["graph.reshape", "return"]
 
 
+def test_scalars_of_static_dims_are_moved() -> None:
+    func = _arithmetic(
+        node("Gather", ["shape", "one"], ["c"]),
+        node("Div", ["c", "two"], ["half"]),
+        node("Unsqueeze", ["half", "axes"], ["h"]),
+        node("Concat", ["minus", "h"], ["s"], axis=0),
+        shape=["b", 8],
+        one=np.array(1, I64),
+        two=np.array(2, I64),
+        axes=ints(0),
+        minus=ints(-1),
+    )
+    assert result_shape(func) == (parse_dim("2*b"), 4)
+
+
 def test_float_detour_is_exact() -> None:
     func = _arithmetic(
         node("Cast", ["shape"], ["f"], to=TensorProto.FLOAT),
