@@ -13,7 +13,7 @@ import onnx
 from onnx import AttributeProto, FunctionProto, NodeProto, helper
 
 from graphfuse.frontends.onnx.node import HANDLERS, Node, elem_to_onnx
-from graphfuse.frontends.onnx.protos import domain_of, name_of, opset_of
+from graphfuse.frontends.onnx.protos import domain_of, name_of, opset_of, set_items
 from graphfuse.ir.types import Tensor
 
 
@@ -91,18 +91,11 @@ def _resolve(node: NodeProto, attributes: dict[str, AttributeProto]) -> NodeProt
     out.CopyFrom(node)
     del out.attribute[:]
     for a in node.attribute:
-        if a.ref_attr_name:
-            if a.ref_attr_name not in attributes:
-                continue
-            new = AttributeProto()
-            new.CopyFrom(attributes[a.ref_attr_name])
-            new.name = a.name
-        else:
-            new = AttributeProto()
-            new.CopyFrom(a)
-            if a.type == AttributeProto.GRAPH:
-                nodes = [_resolve(n, attributes) for n in a.g.node]
-                del new.g.node[:]
-                new.g.node.extend(nodes)
-        out.attribute.append(new)
+        if a.ref_attr_name and a.ref_attr_name not in attributes:
+            continue
+        new = out.attribute.add()
+        new.CopyFrom(attributes[a.ref_attr_name] if a.ref_attr_name else a)
+        new.name = a.name
+        if a.type == AttributeProto.GRAPH and not a.ref_attr_name:
+            set_items(new.g.node, [_resolve(n, attributes) for n in a.g.node])
     return out

@@ -23,7 +23,6 @@ from graphfuse.frontends.onnx import ops
 from graphfuse.frontends.onnx.functions import function_body, is_supported
 from graphfuse.frontends.onnx.host import evaluate
 from graphfuse.frontends.onnx.host_types import COUNTED, Strings, ValueType, declared
-from graphfuse.frontends.onnx.kernels import by_name, call_kernel
 from graphfuse.frontends.onnx.limits import check_operands, check_rank, check_tensor
 from graphfuse.frontends.onnx.load import Loaded, default_opset, load, node_loc, tensor_array
 from graphfuse.frontends.onnx.node import HANDLERS, Node, UnknownValueError, attributes_of, elem_from_onnx
@@ -72,7 +71,7 @@ def import_model(
         bind: Values of inputs that are fixed at compile time; they are no parameters any more.
         kernels: Operators that hand-written kernels implement, whatever else does.
     """
-    own = by_name(kernels)
+    own = {name_of(onnx.NodeProto(domain=k.header.domain, op_type=k.header.name)): k for k in kernels}
     loaded = load(source, own.keys())
     _refuse_unsupported(loaded, own)
     return _Importer(loaded, dims or {}, bind or {}, own).run()
@@ -372,9 +371,11 @@ class _Importer:
                 raise UnsupportedError(f"{proto.op_type}: output {i} is not supported", loc)
 
     def _results(self, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
-        if (operator := self.kernels.get(name_of(node.proto))) is not None:
-            return call_kernel(self.e, node, operator)
+        """What the node gives: kernels written by hand come before handlers, and before bodies of functions."""
         name = domain, _ = name_of(node.proto)
+        if (operator := self.kernels.get(name)) is not None:
+            made = operator.call(node.values(self.e), node.attributes, same=self.e.same)
+            return self.e.block.append(replace(made, loc=node.loc)).results
         if not domain:
             if (known := evaluate(node, self.e.ranges)) is not None:
                 return tuple(known)

@@ -80,17 +80,16 @@ def check_depth(model: onnx.ModelProto, file: str) -> None:
         _check_type_depth(t, file)
 
 
+_HELD = {"sequence_type": "elem_type", "optional_type": "elem_type", "map_type": "value_type"}
+"""Where a type has the one of what it holds."""
+
+
 def _check_type_depth(t: onnx.TypeProto, file: str) -> None:
     for _ in range(MOST_NESTED):
         kind = t.WhichOneof("value")
-        if kind == "sequence_type":
-            t = t.sequence_type.elem_type
-        elif kind == "optional_type":
-            t = t.optional_type.elem_type
-        elif kind == "map_type":
-            t = t.map_type.value_type
-        else:
+        if kind not in _HELD:
             return
+        t = getattr(getattr(t, kind), _HELD[kind])
     raise TooLargeError(f"expected types nested up to {MOST_NESTED} deep, found a deeper one", Loc(file))
 
 

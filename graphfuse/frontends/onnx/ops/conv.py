@@ -16,7 +16,7 @@ from graphfuse.frontends.onnx.ops.contract import centred
 from graphfuse.frontends.windows import Window
 from graphfuse.ir.core import Value
 from graphfuse.ir.dense import Dense
-from graphfuse.symbolic import Dim, ceildiv, floordiv
+from graphfuse.symbolic import Dim, ceildiv, floordiv, static
 
 
 def window_of(e: Emitter, node: Node, size: tuple[int, ...], spatial: Shape) -> Window:
@@ -80,10 +80,10 @@ def conv_of(e: Emitter, node: Node, x: Value, w: Value) -> Value:
 
 
 @onnx_op("Conv")
-def conv(e: Emitter, node: Node, x: Value, w: Value, bias: Value | None = None) -> Value:
+def conv(e: Emitter, node: Node, x: Value, w: Value) -> Value:
     """Convolution with optional bias."""
     _check_ranks(node, x, w)
-    return _with_bias(e, conv_of(e, node, x, w), bias)
+    return _with_bias(e, conv_of(e, node, x, w), node.optional(e, 2))
 
 
 @onnx_op("ConvInteger")
@@ -100,7 +100,7 @@ MOST_PHASES = 4096
 
 
 @onnx_op("ConvTranspose")
-def conv_transpose(e: Emitter, node: Node, x: Value, w: Value, bias: Value | None = None) -> Value:
+def conv_transpose(e: Emitter, node: Node, x: Value, w: Value) -> Value:
     """The adjoint of a convolution: a convolution of the spread-out input with the mirrored weight."""
     _check_ranks(node, x, w)
     size = _kernel_size(node, shape_of(w))
@@ -119,7 +119,7 @@ def conv_transpose(e: Emitter, node: Node, x: Value, w: Value, bias: Value | Non
     if not isinstance(channels, int) or not isinstance(per_group, int) or channels % groups:
         raise node.unfit(f"{channels} channels do not divide into {groups} groups", channels, per_group)
     transposed = window.spread if _is_finite(w) else functools.partial(_overlapped, window)
-    return _with_bias(e, transposed(e, x, w, groups, extra), bias)
+    return _with_bias(e, transposed(e, x, w, groups, extra), node.optional(e, 2))
 
 
 def _is_finite(w: Value) -> bool:
@@ -152,10 +152,7 @@ def _overlapped(window: Window, e: Emitter, x: Value, w: Value, groups: int, ext
     at = 2 + len(spatial)  # the dim under work, once its taps, the first ones left, are gone
     sides = zip(window.strides, window.dilation, window.low, window.high, extra, strict=True)
     for i, (u, d, low, high, more) in enumerate(sides):
-        taps = size[i]
-        assert isinstance(taps, int)
-        assert isinstance(low, int), "as an attribute has them"
-        assert isinstance(high, int), "as an attribute has them"
+        taps, low, high = static(size[i]), static(low), static(high)
         parts = (_placed(e, e.squeeze(e.slice(y, 3, t, 1), 3), at, u, t * d, (taps - 1 - t) * d) for t in range(taps))
         total, surplus = e.fold(graph.add, parts), u - 1 + high - more
         wide = e.pad(total, at, max(-low, 0), max(-surplus, 0))

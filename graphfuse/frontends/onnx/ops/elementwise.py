@@ -62,7 +62,7 @@ def mod(e: Emitter, node: Node, a: Value, b: Value) -> Value:
 
 
 @onnx_op("Pow")
-def pow_(e: Emitter, node: Node, a: Value, b: Value) -> Value:
+def pow_(e: Emitter, node: Node, a: Value) -> Value:
     """a to the power b, in a's type; squares are products and square roots roots."""
     exponent = node.known(1)
     if exponent is not None and exponent.size == 1 and exponent.dtype != object and exponent.ndim <= len(shape_of(a)):
@@ -73,6 +73,7 @@ def pow_(e: Emitter, node: Node, a: Value, b: Value) -> Value:
             return e.map(graph.mul, a, a)
         if number == 0.5 and elem_of(a).is_float:
             return e.map(graph.sqrt, a)
+    b = node.value(e, 1)
     if elem_of(b) == elem_of(a):
         return e.map(graph.pow_, a, b)
     if elem_of(a).is_integer and elem_of(b).is_float:
@@ -114,10 +115,10 @@ def variadic(e: Emitter, node: Node, *xs: Value) -> Value:
 
 
 @onnx_op("Clip")
-def clip(e: Emitter, node: Node, x: Value, low: Value | None = None, high: Value | None = None) -> Value:
+def clip(e: Emitter, node: Node, x: Value) -> Value:
     """min(max(a, low), high), so that the upper bound wins."""
-    for bound, name, kind in ((low, "min", graph.max_), (high, "max", graph.min_)):
-        if bound is not None:
+    for i, name, kind in ((1, "min", graph.max_), (2, "max", graph.min_)):
+        if (bound := node.optional(e, i)) is not None:
             x = e.map(kind, x, e.reshape(bound, ()))
         elif name in node.attributes:
             x = e.map(kind, x, node.attr_float(name))

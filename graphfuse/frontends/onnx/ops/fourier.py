@@ -19,7 +19,7 @@ from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.host_values import Array
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I64
-from graphfuse.symbolic import Dim
+from graphfuse.symbolic import Dim, static
 
 LARGEST_RADIX = 11
 """A factor of p costs p * p / 2 products for p elements, and as many ops."""
@@ -85,8 +85,7 @@ def _turns(k: Array, length: int) -> tuple[Array, Array]:
 
 def _fitted(e: Emitter, x: Value, n: int) -> Value:
     """The last dim cut, or filled with zeros, to `n`."""
-    have = shape_of(x)[-1]
-    assert isinstance(have, int), "the caller checked"
+    have = static(shape_of(x)[-1])
     if have >= n:
         return e.slice(x, -1, 0, n)
     return e.pad(x, -1, 0, n - have)
@@ -234,8 +233,7 @@ def _product(e: Emitter, x: Value, matrix: Array) -> Value:
 def _by_matrices(
     e: Emitter, real: Value, imaginary: Value | None, length: int, *, inverse: bool, onesided: bool
 ) -> tuple[Value, ...]:
-    n = shape_of(real)[-1]
-    assert isinstance(n, int), "the caller checked"
+    n = static(shape_of(real)[-1])
     if inverse and onesided:
         return (_real_inverse(e, real, imaginary, length),)
     rows = length // 2 + 1 if onesided else length
@@ -253,8 +251,7 @@ def _by_matrices(
 
 def _real_inverse(e: Emitter, real: Value, imaginary: Value | None, length: int) -> Value:
     """The real signal whose non-negative frequencies are given; the others are their conjugates."""
-    n = shape_of(real)[-1]
-    assert isinstance(n, int), "the caller checked"
+    n = static(shape_of(real)[-1])
     bins = min(n, length // 2 + 1)
     cos, sin = _bases(length, bins, length)
     weight = np.where((np.arange(bins) == 0) | (2 * np.arange(bins) == length), 1.0, 2.0) / length

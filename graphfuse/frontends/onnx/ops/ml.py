@@ -1,4 +1,4 @@
-"""Operators of `ai.onnx.ml` that are arithmetic on tensors."""
+"""Operators of `ai.onnx.ml` that are arithmetic on tensors, and give f32."""
 
 from __future__ import annotations
 
@@ -51,15 +51,10 @@ def _per_feature(e: Emitter, node: Node, name: str, x: Value) -> Value:
     return e.constant(numbers)
 
 
-def _floats(e: Emitter, x: Value) -> Value:
-    """As f32, which is what these operators give."""
-    return e.cast(x, F32)
-
-
 @onnx_op("Scaler", domain=ML)
 def scaler(e: Emitter, node: Node, x: Value) -> Value:
     """(x - offset) * scale, by feature."""
-    out = _floats(e, x)
+    out = e.cast(x, F32)
     if "offset" in node.attributes:
         out = e.map(graph.sub, out, _per_feature(e, node, "offset", x))
     return e.map(graph.mul, out, _per_feature(e, node, "scale", x)) if "scale" in node.attributes else out
@@ -80,7 +75,7 @@ def imputer(e: Emitter, node: Node, x: Value) -> Value:
 @onnx_op("Normalizer", domain=ML)
 def normalizer(e: Emitter, node: Node) -> Value:
     """Rows divided by their largest element, or by their L1 or L2 norm; rows of norm 0 stay."""
-    x = _floats(e, node.value(e, 0))
+    x = e.cast(node.value(e, 0), F32)
     last = (tensor(x).rank - 1,)
     kind = node.attr_str("norm", "MAX")
     if kind == "MAX":
@@ -96,7 +91,7 @@ def normalizer(e: Emitter, node: Node) -> Value:
 
 def _linear(e: Emitter, node: Node, count: int = 0) -> Value:
     """x times the coefficients of each of `count` targets (0: of as many as there are), plus its intercept."""
-    x = _floats(e, rows_of(e, node))
+    x = e.cast(rows_of(e, node), F32)
     features = shape_of(x)[1]
     if not count:
         if not isinstance(features, int):
@@ -185,7 +180,7 @@ def svm_classifier(e: Emitter, node: Node) -> tuple[Value, Value]:
 
 def _svm_kernel(e: Emitter, node: Node, count: int) -> Value:
     """The kernel of every row with every one of `count` support vectors, [rows, count]."""
-    x = _floats(e, rows_of(e, node))
+    x = e.cast(rows_of(e, node), F32)
     vectors = e.constant(_rows(node, "support_vectors", count, shape_of(x)[1]))
     kind = node.attr_str("kernel_type", "LINEAR")
     gamma, coef0, degree = [*map(float, node.attributes.get("kernel_params", [])), 0.0, 0.0, 0.0][:3]
@@ -216,7 +211,7 @@ def one_hot_encoder(e: Emitter, node: Node) -> Value:
 @onnx_op("FeatureVectorizer", domain=ML)
 def feature_vectorizer(e: Emitter, node: Node) -> Value:
     """Matrices side by side, each cut or filled with zeros to the width that is said."""
-    xs = [_floats(e, v) for v in node.values(e)]
+    xs = [e.cast(v, F32) for v in node.values(e)]
     xs = [x if tensor(x).rank > 1 else e.unsqueeze(x, 0) for x in xs]
     for i, width in enumerate(node.attr_ints("inputdimensions", ())[: len(xs)]):
         missing = greater(width - shape_of(xs[i])[1], 0, e.ranges)

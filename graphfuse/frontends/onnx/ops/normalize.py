@@ -59,19 +59,18 @@ def _batch_training(e: Emitter, node: Node, x: Value, mean: Value, variance: Val
     return e.cast(y, elem_of(x)), running(mean, now), running(variance, spread)
 
 
-def stashed(e: Emitter, node: Node) -> tuple[Value, list[int]]:
-    """Input 0 in the element that `stash_type` says, f64 as it is; and the axes from `axis` on."""
-    x = node.value(e, 0)
+def stashed(e: Emitter, node: Node, x: Value) -> tuple[Value, list[int]]:
+    """x in the element that `stash_type` says, f64 as it is; and the axes from `axis` on."""
     axis = node.axis(node.attr_int("axis", -1), tensor(x).rank)
     stash = elem_from_onnx(node.attr_int("stash_type", 1), node.loc)
     return e.cast(x, F64 if elem_of(x) == F64 else stash), list(range(axis, tensor(x).rank))
 
 
 @onnx_op("LayerNormalization")
-def layer_normalization(e: Emitter, node: Node) -> tuple[Value, Value, Value]:
+def layer_normalization(e: Emitter, node: Node, x: Value) -> tuple[Value, Value, Value]:
     """Standardise over the dims from `axis` on, then scale and shift; also mean and inverse deviation."""
-    y, mean, inverse = standardise(e, *stashed(e, node), node.attr_float("epsilon", 1e-5))
-    y = e.cast(y, node.type(0).elem)
+    y, mean, inverse = standardise(e, *stashed(e, node, x), node.attr_float("epsilon", 1e-5))
+    y = e.cast(y, elem_of(x))
     y = e.map(graph.mul, y, e.spread(node.value(e, 1), shape_of(y)))
     if (bias := node.optional(e, 2)) is not None:
         y = e.map(graph.add, y, e.spread(bias, shape_of(y)))
@@ -79,9 +78,9 @@ def layer_normalization(e: Emitter, node: Node) -> tuple[Value, Value, Value]:
 
 
 @onnx_op("RMSNormalization")
-def rms_normalization(e: Emitter, node: Node) -> Value:
+def rms_normalization(e: Emitter, node: Node, x: Value) -> Value:
     """x / sqrt(mean(x * x) + epsilon) over the dims from `axis` on, then scale."""
-    wide, axes = stashed(e, node)
+    wide, axes = stashed(e, node, x)
     square = e.mean(e.map(graph.mul, wide, wide), axes)
     deviation = e.map(graph.sqrt, e.map(graph.add, square, node.attr_float("epsilon", 1e-5)))
     y = e.cast(e.map(graph.div, wide, deviation), node.type(1).elem)

@@ -17,7 +17,7 @@ from graphfuse.frontends.windows import Window
 from graphfuse.ir.core import Value
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import F32, Scalar
-from graphfuse.symbolic import Dim, ceildiv
+from graphfuse.symbolic import Dim, ceildiv, static
 
 
 def _pool_window(e: Emitter, node: Node, spatial: Shape) -> tuple[Window, tuple[Dim, ...]]:
@@ -37,8 +37,7 @@ def _ceil_padding(e: Emitter, d: Dim, low: Dim, high: Dim, stride: int, extent: 
 
     A last window that would start in the right padding is left out.
     """
-    assert isinstance(low, int), "explicit pads are numbers"
-    assert isinstance(high, int), "explicit pads are numbers"
+    low, high = static(low), static(high)  # explicit pads are numbers
     if not isinstance(d, int) and high + stride <= extent:
         return stride - 1  # no window starts in the padding; a surplus that fills no window changes nothing
     count = ceildiv(d + low + high - extent, stride) + 1
@@ -70,13 +69,12 @@ def _max_indices(e: Emitter, node: Node, x: Value, window: Window) -> Value:
         raise node.unsupported(f"indices of a maximum need a float input, got {x.type}")
     if not tensor(x).is_static:
         raise node.unknown_dim("indices of a maximum need a static input")
-    sizes = [int(d) for d in shape[2:] if isinstance(d, int)]
+    sizes = [static(d) for d in shape[2:]]
     rows: list[Array] = []
     for d, k, s, dl, lo, hi in zip(
         sizes, window.size, window.strides, window.dilation, window.low, window.high, strict=True
     ):
-        assert isinstance(lo, int), "static dims have static padding"
-        assert isinstance(hi, int), "static dims have static padding"
+        lo, hi = static(lo), static(hi)  # as dims are
         count = (d + lo + hi - ((k - 1) * dl + 1)) // s + 1
         node.check_table("the windows", count, k)
         rows.append(window_rows(count, k, s, dl, lo))

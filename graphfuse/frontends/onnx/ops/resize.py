@@ -21,7 +21,7 @@ from graphfuse.frontends.onnx.node import INWARDS, Node, onnx_op
 from graphfuse.frontends.terms import Term, absolute, ceil, equal, floor, maximum, minimum, where
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import F32, F64, I64
-from graphfuse.symbolic import Dim
+from graphfuse.symbolic import Dim, static
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,9 @@ class Axis:
     @property
     def numbers(self) -> tuple[int, int, float]:
         """Size, output size and scale of a static axis."""
-        assert isinstance(self.size, int), "asked for static axes only"
-        assert isinstance(self.out, int), "asked for static axes only"
         assert not isinstance(self.scale, Ratio), "asked for static axes only"
-        return self.size, self.out, self.out / self.size if self.scale is None else self.scale
+        size, out = static(self.size), static(self.out)
+        return size, out, out / size if self.scale is None else self.scale
 
 
 @onnx_op("Resize")
@@ -72,6 +71,7 @@ def _axes(node: Node, x: Value) -> list[Axis]:
     rank, shape = tensor(x).rank, shape_of(x)
     given = node.axes(node.attr_ints("axes", range(rank)), rank)
     roi = [float(v) for v in node.constant(1, "the region")] if node.has(1) else []
+    crop = node.attr_str("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
     roi = roi if len(roi) == 2 * len(given) else [0.0] * len(given) + [1.0] * len(given)
     scales = list(node.numbers(2, "the scales")) if node.has(2) else []
     sizes = list(node.dims(3, "the sizes")) if node.has(3) else []
@@ -83,14 +83,12 @@ def _axes(node: Node, x: Value) -> list[Axis]:
         factors = [v if isinstance(v, Ratio) else float(v) for v in scales]
         if any(isinstance(f, float) and not 0 < f < math.inf for f in factors):
             raise node.error(f"expected positive scales, found {factors}")
-        crop = node.attr_str("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
         outs = [
             _scaled(shape[a], f, (roi[i + len(given)] - roi[i]) if crop else 1.0)
             for i, (a, f) in enumerate(zip(given, factors, strict=True))
         ]
     ends = zip(roi[: len(given)], roi[len(given) :], strict=True)
     out = [Axis(a, shape[a], o, f, r) for a, o, f, r in zip(given, outs, factors, ends, strict=True)]
-    crop = node.attr_str("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
     return [a for a in out if a.size != a.out or (crop and a.roi != (0.0, 1.0)) or a.scale not in (None, 1.0)]
 
 

@@ -18,6 +18,7 @@ from graphfuse.frontends.onnx.split_classifiers import INTS
 from graphfuse.frontends.terms import Term
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I64
+from graphfuse.symbolic import static
 
 
 def rows_of(e: Emitter, node: Node) -> Value:
@@ -85,8 +86,7 @@ def chosen_label(e: Emitter, node: Node, winner: Value, classes: int) -> Value:
 
 def classified(e: Emitter, node: Node, scores: Value, *, mirrored: bool) -> tuple[Value, Value]:
     """The label of the highest score, and the scores transformed. One score is the second class's."""
-    kind, classes = transform_of(node), shape_of(scores)[1]
-    assert isinstance(classes, int), "attributes have it"
+    kind, classes = transform_of(node), static(shape_of(scores)[1])
     if classes == 1:
         second = e.squeeze(scores, 1)
         winner = e.cast(e.map(graph.gt, second, 0.0), I64)

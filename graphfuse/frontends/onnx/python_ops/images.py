@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphfuse.errors import UnsupportedError
+from graphfuse.frontends.onnx.node import one_of
 from graphfuse.frontends.onnx.python_ops.call import Call, python_op
 
 FORMATS = ("BMP", "JPEG", "JPEG2000", "TIFF", "PNG", "WEBP", "PPM")
@@ -22,9 +23,7 @@ def image_decoder(c: Call) -> Any:
         from PIL import Image
     except ImportError:
         raise UnsupportedError("ImageDecoder: needs the package pillow: pip install pillow", c.loc) from None
-    order = c.get("pixel_format", "RGB")
-    if order not in ("RGB", "BGR", "Grayscale"):
-        raise c.error(f"pixel_format must be RGB, BGR or Grayscale, got {order}")
+    order = one_of("pixel_format", c.get("pixel_format", "RGB"), ("RGB", "BGR", "Grayscale"), c.error)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of sizes: what is twice as large as what it warns of is an error

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphfuse.frontends.host_values import Array
+from graphfuse.frontends.onnx.node import one_of
 from graphfuse.frontends.onnx.python_ops.call import Call, by_value, on_strings, python_op, strings, texts_of
 from graphfuse.frontends.onnx.python_ops.regex import Pattern, PatternError
 
@@ -45,9 +46,7 @@ def string_normalizer(c: Call) -> Any:
     exact = bool(c.get("is_case_sensitive", 0))
     stop = {w if exact else w.lower() for w in c.get("stopwords", [])}
     kept = [w for w in texts_of(x) if (w if exact else w.lower()) not in stop] or [""]
-    change = c.get("case_change_action", "NONE")
-    if change not in ("NONE", "LOWER", "UPPER"):
-        raise c.error(f"case_change_action must be NONE, LOWER or UPPER, got {change}")
+    change = one_of("case_change_action", c.get("case_change_action", "NONE"), ("NONE", "LOWER", "UPPER"), c.error)
     kept = [w.lower() if change == "LOWER" else w.upper() if change == "UPPER" else w for w in kept]
     return strings(kept, (*x.shape[:-1], len(kept)))
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphfuse.frontends.onnx.limits import MOST_TABLE
+from graphfuse.frontends.onnx.node import one_of
 from graphfuse.frontends.onnx.python_ops.call import Call, python_op
 
 
@@ -31,9 +32,7 @@ def tf_idf_vectorizer(c: Call) -> Any:
                 grams = Counter(zip(*(row[i * step :] for i in range(n)), strict=False))
                 for gram in grams.keys() & places.keys():
                     found[indexes[places[gram]]] += grams[gram]
-    mode = c.get("mode")
-    if mode not in ("TF", "IDF", "TFIDF"):
-        raise c.error(f"mode must be TF, IDF or TFIDF, got {mode}")
+    mode = one_of("mode", c.get("mode"), ("TF", "IDF", "TFIDF"), c.error)
     if mode == "TF":
         return counts
     weights = np.zeros(counts.shape[-1], dtype=np.float32)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from graphfuse.dialects import graph
 from graphfuse.frontends.compositions import gelu_of
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
-from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
+from graphfuse.frontends.onnx.node import MICROSOFT, Node, one_of, onnx_op
 from graphfuse.frontends.onnx.ops.contract import gemm, matmul_of, pivoted, square_matrices
 from graphfuse.frontends.onnx.ops.control import loop_of
 from graphfuse.frontends.onnx.ops.microsoft.activation import activated, named_parameters
@@ -59,9 +59,7 @@ def matmul_integer16(e: Emitter, node: Node, a: Value, b: Value) -> Value:
 @onnx_op("CDist", domain=MICROSOFT)
 def cdist(e: Emitter, node: Node, a: Value, b: Value) -> Value:
     """Distances of all rows of A from all rows of B: |a|^2 - 2 a b + |b|^2, not below 0, or its root."""
-    metric = node.attr_str("metric", "sqeuclidean")
-    if metric not in ("sqeuclidean", "euclidean"):
-        raise node.unsupported(f"metric must be euclidean or sqeuclidean, got {metric}")
+    metric = one_of("metric", node.attr_str("metric", "sqeuclidean"), ("euclidean", "sqeuclidean"), node.unsupported)
     norm_a, norm_b = (e.reduce(e.map(graph.mul, x, x), "sum", [1], keepdims=False) for x in (a, b))
     cross = e.map(graph.mul, e.contract(a, b, "mk,nk->mn"), -2.0)
     square = e.map(graph.add, e.map(graph.add, cross, e.unsqueeze(norm_a, 1)), norm_b)

@@ -24,23 +24,24 @@ def channels_last(e: Emitter, x: Value) -> Value:
 
 
 @onnx_op("FusedConv", domain=MICROSOFT)
-def fused_conv(
-    e: Emitter, node: Node, x: Value, w: Value, bias: Value | None = None, other: Value | None = None
-) -> Value:
+def fused_conv(e: Emitter, node: Node, x: Value, w: Value) -> Value:
     """An activation of the convolution [+ a fourth input]."""
-    y = conv(e, node, x, w, bias)
+    return _fused(e, node, x, w, node.optional(e, 3))
+
+
+def _fused(e: Emitter, node: Node, x: Value, w: Value, other: Value | None) -> Value:
+    y = conv(e, node, x, w)
     if other is not None:
         y = e.map(graph.add, y, e.equalled(other, shape_of(y), "what is added"))
     return activated(e, node, y, [float(p) for p in node.attributes.get("activation_params", ())])
 
 
 @onnx_op("NhwcConv", "NhwcFusedConv", domain=MICROSOFT)
-def nhwc_conv(
-    e: Emitter, node: Node, x: Value, w: Value, bias: Value | None = None, other: Value | None = None
-) -> Value:
+def nhwc_conv(e: Emitter, node: Node, x: Value, w: Value) -> Value:
     """The same with channels last in everything but the weight."""
+    other = node.optional(e, 3)
     other = None if other is None else channels_second(e, other)
-    return channels_last(e, fused_conv(e, node, channels_second(e, x), w, bias, other))
+    return channels_last(e, _fused(e, node, channels_second(e, x), w, other))
 
 
 @onnx_op("NhwcMaxPool", domain=MICROSOFT)
@@ -54,4 +55,5 @@ def nhwc_max_pool(e: Emitter, node: Node, x: Value) -> Value:
 def conv_transpose_with_pads(e: Emitter, node: Node, x: Value, w: Value) -> Value:
     """The adjoint of a convolution whose padding is an input, known at compile time."""
     pads = {"pads": node.ints(2, "the pads")} if node.has(2) else {}
-    return conv_transpose(e, replace(node, attributes=node.attributes | pads), x, w, node.optional(e, 3))
+    inputs = (*node.inputs[:2], *node.inputs[3:4])
+    return conv_transpose(e, replace(node, inputs=inputs, attributes=node.attributes | pads), x, w)

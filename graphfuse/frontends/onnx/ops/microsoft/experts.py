@@ -7,7 +7,7 @@ import math
 from graphfuse.dialects import graph
 from graphfuse.frontends.compositions import gelu_of, silu_of, softmax_of
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
-from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
+from graphfuse.frontends.onnx.node import MICROSOFT, Node, one_of, onnx_op
 from graphfuse.ir.core import Value
 from graphfuse.symbolic import exact_div, product
 
@@ -41,8 +41,7 @@ def _activated(e: Emitter, node: Node, x: Value, tokens: Value) -> Value:
     kind = node.attr_str("activation_type", "relu")
     if kind == "swiglu":
         return _swiglu(e, node, x, tokens)
-    if kind not in ("relu", "gelu", "silu", "identity"):
-        raise node.unsupported(f"activation_type must be relu, gelu, silu, swiglu or identity, got {kind}")
+    one_of("activation_type", kind, ("relu", "gelu", "silu", "swiglu", "identity"), node.unsupported)
     if kind == "relu":
         x = e.map(graph.max_, x, 0.0)
     elif kind == "gelu":

@@ -7,7 +7,7 @@ import math
 from graphfuse.dialects import graph
 from graphfuse.frontends.compositions import biased, silu_of
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of
-from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
+from graphfuse.frontends.onnx.node import MICROSOFT, Node, one_of, onnx_op
 from graphfuse.frontends.onnx.ops.activation import softplus_of
 from graphfuse.frontends.onnx.ops.control import loop_of
 from graphfuse.frontends.onnx.ops.microsoft.attention import refuse
@@ -115,8 +115,7 @@ def causal_conv(
     if (dims := node.attr_int("ndim", 1)) != 1:
         raise node.unsupported(f"ndim must be 1, got {dims}")
     activation, last = node.attr_str("activation", "none"), bool(node.attr_int("channels_last", 0))
-    if activation not in ("none", "silu", "swish"):
-        raise node.unsupported(f"activation must be none, silu or swish, got {activation}")
+    one_of("activation", activation, ("none", "silu", "swish"), node.unsupported)
     channels, _, size = shape_of(w)
     if not isinstance(size, int) or not isinstance(channels, int):
         raise node.unknown_dim(f"the weight must have a static shape, got {w.type}")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.compositions import root_mean_square, silu_of, standardise
+from graphfuse.frontends.compositions import biased, root_mean_square, silu_of, standardise
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
-from graphfuse.frontends.onnx.node import MICROSOFT, Node, elem_from_onnx, onnx_op
+from graphfuse.frontends.onnx.node import MICROSOFT, Node, elem_from_onnx, one_of, onnx_op
 from graphfuse.frontends.onnx.ops.normalize import stashed
 from graphfuse.ir.core import Value
 from graphfuse.symbolic import exact_div, floordiv
@@ -56,9 +56,9 @@ def skip_simplified_layer_normalization(e: Emitter, node: Node) -> tuple[Value |
 
 
 @onnx_op("SimplifiedLayerNormalization", domain=MICROSOFT)
-def simplified_layer_normalization(e: Emitter, node: Node) -> tuple[Value, Value]:
+def simplified_layer_normalization(e: Emitter, node: Node, x: Value) -> tuple[Value, Value]:
     """Root mean square norm over the dims from `axis` on, then scale; also inverse deviation."""
-    wide, axes = stashed(e, node)
+    wide, axes = stashed(e, node, x)
     scale = e.spread(node.value(e, 1), shape_of(wide)[axes[0] :])
     stash = elem_from_onnx(node.attr_int("stash_type", 1), node.loc)
     y, inverse = root_mean_square(e, wide, axes, node.attr_float("epsilon", 1e-5))
@@ -66,9 +66,9 @@ def simplified_layer_normalization(e: Emitter, node: Node) -> tuple[Value, Value
 
 
 @onnx_op("GroupNorm", domain=MICROSOFT)
-def group_norm(e: Emitter, node: Node) -> Value:
+def group_norm(e: Emitter, node: Node, x: Value) -> Value:
     """Group norm with optional SiLU, of channels that come last (or, where `channels_last` is 0, second)."""
-    return _grouped(e, node, e.wide(node.value(e, 0)))
+    return _grouped(e, node, e.wide(x))
 
 
 @onnx_op("SkipGroupNorm", domain=MICROSOFT)
@@ -82,9 +82,7 @@ def skip_group_norm(e: Emitter, node: Node) -> tuple[Value, Value]:
         skip = e.reshape(skip, (batch, *(1,) * (rank - 2), channels) if last else (batch, channels, *(1,) * (rank - 2)))
     total = e.map(graph.add, x, e.spread(skip, shape_of(x)))
     if (bias := node.optional(e, 4)) is not None:
-        bias = e.equalled(bias, shape_of(x)[-1:] if last else shape_of(x)[1:2], "the bias")
-        bias = bias if last else e.reshape(bias, (shape_of(bias)[0], *(1,) * (rank - 2)))
-        total = e.map(graph.add, total, e.cast(bias, elem_of(total)))
+        total = biased(e, total, e.cast(bias, elem_of(total)), axis=-1 if last else 1)
     return _grouped(e, node, total), e.cast(total, node.type(0).elem)
 
 
@@ -121,8 +119,7 @@ def gated_rms_norm(e: Emitter, node: Node) -> Value:
     if exact_div(width, size) is None:
         raise node.unfit(f"a norm of {size} features does not divide {width}", size, width)
     activation = node.attr_str("activation", "silu")
-    if activation not in ("silu", "swish", "sigmoid"):
-        raise node.unsupported(f"activation must be silu, swish or sigmoid, got {activation}")
+    one_of("activation", activation, ("silu", "swish", "sigmoid"), node.unsupported)
     rows = e.reshape(x, (*lead, floordiv(width, size), size))
     y, _ = root_mean_square(e, rows, [len(lead) + 1], node.attr_float("epsilon", 1e-5))
     y = e.reshape(scaled(e, y, weight, None), shape_of(x))
