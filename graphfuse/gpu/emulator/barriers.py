@@ -1,4 +1,4 @@
-"""mbarrier objects and CTA barriers: counts and phases, and the clocks they carry."""
+"""mbarrier objects, CTA and cluster barriers: who has come, and the clocks they carry."""
 
 from __future__ import annotations
 
@@ -10,8 +10,25 @@ from graphfuse.gpu.emulator.gang import Split
 from graphfuse.gpu.emulator.types import Array
 
 
+def _no_clocks() -> Array:
+    return np.zeros(0, np.int32)
+
+
 @dataclass(eq=False, slots=True)
-class MBarrier:
+class Meeting:
+    """What those who come know together, what who waits may know from it, and who waits."""
+
+    incoming: Array = field(default_factory=_no_clocks, init=False)
+    known: Array = field(default_factory=_no_clocks, init=False)
+    waiting: list[Split] = field(default_factory=list[Split], init=False)
+
+    def carry(self, row: Array) -> None:
+        """Someone arrives who knows this much."""
+        self.incoming = maximum(self.incoming, row)
+
+
+@dataclass(eq=False, slots=True)
+class MBarrier(Meeting):
     """An mbarrier in shared memory. A phase ends when no arrival and no byte is missing."""
 
     slot: int
@@ -22,16 +39,9 @@ class MBarrier:
     bytes: int = 0
     phase: int = 0
     fenced: bool = False
-    incoming: Array = field(default_factory=lambda: np.zeros(0, np.int32))
-    known: Array = field(default_factory=lambda: np.zeros(0, np.int32))
-    waiting: list[Split] = field(default_factory=list[Split])
 
     def __post_init__(self) -> None:
         self.pending = self.count
-
-    def carry(self, row: Array) -> None:
-        """Someone arrives who knows this much."""
-        self.incoming = maximum(self.incoming, row)
 
     def flip(self) -> bool:
         """End the phase if it is complete."""
@@ -48,16 +58,16 @@ class MBarrier:
 
 
 @dataclass(eq=False, slots=True)
-class Barrier:
-    """One of a CTA's 16 barriers, or a cluster's: how many threads it takes and who has come."""
+class Barrier(Meeting):
+    """One of a CTA's 16 barriers, or a cluster's: of which warps (by rows), how many threads it takes, who has come.
 
-    threads: int
+    Without `threads` it takes all warps that have not ended.
+    """
+
+    rows: slice
+    threads: int = 0
     arrived: int = 0
     warps: set[int] = field(default_factory=set[int])
-    incoming: Array = field(default_factory=lambda: np.zeros(0, np.int32))
-    known: Array = field(default_factory=lambda: np.zeros(0, np.int32))
-    phase: int = 0
-    waiting: list[Split] = field(default_factory=list[Split])
     votes: list[Array] = field(default_factory=list[Array])
 
 

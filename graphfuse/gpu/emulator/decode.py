@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import functools
+import re
+from collections.abc import Callable, Container
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,7 +14,7 @@ from graphfuse.gpu.emulator.gang import LANES, STOP, Gang, Step
 from graphfuse.gpu.emulator.heap import BASE
 from graphfuse.gpu.emulator.machine import LOCAL_BASE, SHARED_BASE, Machine
 from graphfuse.gpu.emulator.parse import Instruction, Operand
-from graphfuse.gpu.emulator.types import TYPES, UNSIGNED, Array, DType, PtxType
+from graphfuse.gpu.emulator.types import TYPES, UNSIGNED, Array, DType, Function, PtxType
 
 Source = Callable[[Gang], Array]
 Sink = Callable[[Gang, Array], None]
@@ -19,6 +22,50 @@ SHARED_WINDOW = 1 << 40
 """Generic addresses of shared memory start here, and of local memory at LOCAL_WINDOW."""
 LOCAL_WINDOW = 1 << 41
 """Far above any address of shared memory and below `heap.BASE`."""
+Builder = Callable[["Decoder"], Step]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What executes instructions whose opcode begins in a certain way, and which further modifiers these may have."""
+
+    build: Builder
+    mods: re.Pattern[str]
+    own_guard: bool
+
+
+_FORMS: dict[tuple[str, bool], Form] = {}
+"""By the opcode's beginning, and whether it is for floating-point numbers."""
+
+
+def instruction(
+    *opcodes: str, mods: str = "", floats: bool = False, own_guard: bool = False
+) -> Callable[[Builder], Builder]:
+    """Register the builder of instructions whose opcode begins so: the longest beginning decides.
+
+    `mods` are the modifiers that may follow besides types, as regular expressions. A builder with `own_guard` heeds the
+    guard itself. If there is one for `floats` and one for other numbers, the last type decides.
+    """
+
+    def register(build: Builder) -> Builder:
+        form = Form(build, re.compile("|".join(mods.split())), own_guard)
+        _FORMS.update({(opcode, floats): form for opcode in opcodes})
+        return build
+
+    return register
+
+
+@functools.cache
+def _find(name: str, mods: tuple[str, ...]) -> tuple[Form | None, str]:
+    """The form of an opcode, and what it does not know of it."""
+    words = (name, *mods)
+    last = next((TYPES[m] for m in reversed(mods) if m in TYPES), TYPES["pred"])
+    floats = last.is_float or last.element in ("f16", "bf16", "f32")
+    for count in range(len(words), 0, -1):
+        beginning = ".".join(words[:count])
+        if form := _FORMS.get((beginning, floats)) or _FORMS.get((beginning, not floats)):
+            return form, next((m for m in words[count:] if m not in TYPES and not form.mods.fullmatch(m)), "")
+    return None, mods[0] if mods and any(opcode.startswith(f"{name}.") for opcode, _ in _FORMS) else ""
 
 
 class Decoder:
@@ -32,13 +79,6 @@ class Decoder:
     def error(self, message: str) -> EmulatorError:
         """What to raise while decoding."""
         return self.machine.error_at(self.instruction, message)
-
-    def only(self, known: Iterable[str]) -> None:
-        """Every modifier that is no type must be known."""
-        allowed = set(known)
-        for mod in self.mods:
-            if mod not in allowed and mod not in TYPES:
-                raise self.error(f"unknown modifier '.{mod}'")
 
     def type(self, index: int = -1) -> PtxType:
         """The instruction's type, or one of them."""
@@ -57,6 +97,42 @@ class Decoder:
         if operand.kind != "int":
             raise self.error("expected an integer literal")
         return operand.number
+
+    def step(self) -> Step:
+        """What executes the instruction, guard included."""
+        form, unknown = _find(self.name, self.mods)
+        if unknown:
+            raise self.error(f"unknown modifier '.{unknown}'")
+        if form is None:
+            raise self.error("unknown instruction")
+        return form.build(self) if form.own_guard else self.guarded(form.build(self))
+
+    def choice(self, among: Container[str], default: str = "") -> str:
+        """The first modifier that is one of these."""
+        return next((m for m in self.mods if m in among), default)
+
+    def compute(self, function: Function, *types: PtxType | str) -> Step:
+        """Put a function of the sources, which are of these types, into the destination."""
+        apply: Callable[..., Array] = function
+        ops = self.operands(len(types) + 1)
+        put, reads = self.sink(ops[0]), [self.source(op, kind) for op, kind in zip(ops[1:], types, strict=True)]
+        match reads:
+            case [a]:
+                return lambda g: put(g, apply(a(g)))
+            case [a, b]:
+                return lambda g: put(g, apply(a(g), b(g)))
+            case _:
+                return lambda g: put(g, apply(*[read(g) for read in reads]))
+
+    def pair(self, operand: Operand) -> tuple[Sink, Sink]:
+        """The two destinations of `a|b`; of one alone, the second goes nowhere."""
+        first, second = operand.items if operand.kind == "pair" else (operand, Operand("sink"))
+        return self.sink(first), self.sink(second)
+
+    def sources(self, operand: Operand, of: PtxType | str) -> Callable[[Gang], Array]:
+        """Reads the parts of `{a, b}`, or the one operand: [warps, parts, lanes]."""
+        reads = [self.source(o, of) for o in self.vector(operand)]
+        return lambda g: np.stack([full(g, read(g)) for read in reads], axis=1)
 
     # registers
 
@@ -117,6 +193,13 @@ class Decoder:
         space, offset = machine.symbols[name]
         base = {"shared": SHARED_BASE, "local": LOCAL_BASE}.get(space, BASE)
         return base + offset + operand.number
+
+    def source_or_address(self, operand: Operand, kind: PtxType) -> Source:
+        """Reads an operand that may be the name of a variable: then its address, in this CTA."""
+        if operand.kind != "sym":
+            return self.source(operand, kind)
+        address = self.address(Operand("mem", items=(Operand("sym", operand.name),), number=operand.number))
+        return lambda g: address(g).astype(UNSIGNED[kind.bits])
 
     def _register(self, register: Array, kind: PtxType, *, negated: bool) -> Source:
         dtype = kind.dtype

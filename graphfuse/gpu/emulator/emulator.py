@@ -8,7 +8,6 @@ from typing import Any, cast
 import numpy as np
 
 from graphfuse.errors import Loc
-from graphfuse.gpu.emulator import instructions
 from graphfuse.gpu.emulator.decode import Decoder
 from graphfuse.gpu.emulator.errors import EmulatorError
 from graphfuse.gpu.emulator.heap import BASE, Heap
@@ -102,8 +101,8 @@ class Emulator:
         machine.symbols, machine.tensor_maps = symbols, maps
         layout.set_special(machine.special, [(0, 0, 0)])
         machine.wgmma_registers = wgmma.tracked(kernel)
-        machine.leave = instructions.leave
-        machine.steps = [instructions.build(Decoder(machine, i)) for i in kernel.code]
+        decoders = [Decoder(machine, i) for i in kernel.code]
+        machine.steps = [wgmma.watched(d, d.step()) for d in decoders]
         return machine
 
     def _check_launch(self, kernel: Kernel, grid: Triple, block: Triple, cluster: Triple) -> None:

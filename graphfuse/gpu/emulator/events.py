@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -54,3 +57,29 @@ class Events:
             return False
         self.pending.pop(int(self.rng.integers(len(self.pending)))).fire()
         return True
+
+
+Key = TypeVar("Key")
+Item = TypeVar("Item")
+
+
+class Groups(Generic[Key, Item]):
+    """Operations that are committed in groups and waited for: of each who waits the open group and those committed."""
+
+    def __init__(self) -> None:
+        self.open = defaultdict[Key, list[Item]](list)
+        self.committed = defaultdict[Key, list[list[Item]]](list)
+
+    def commit(self, key: Key) -> None:
+        """End the open group."""
+        self.committed[key].append(self.open.pop(key, []))
+
+    def due(self, key: Key, keep: int) -> list[Item]:
+        """What all but the last groups hold."""
+        groups = self.committed.get(key, [])
+        return list(itertools.chain(*groups[: max(len(groups) - keep, 0)]))
+
+    def drop(self, key: Key, keep: int) -> None:
+        """Forget all but the last groups."""
+        if groups := self.committed.get(key):
+            del groups[: max(len(groups) - keep, 0)]

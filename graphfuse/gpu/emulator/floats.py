@@ -12,8 +12,6 @@ import numpy as np
 
 from graphfuse.gpu.emulator.types import TYPES, Array
 
-MODES = {"rn": "rn", "rz": "rz", "rm": "rm", "rp": "rp", "rna": "rna", "rs": "rs"}
-
 
 @dataclass(frozen=True, slots=True)
 class Format:
@@ -96,6 +94,12 @@ _NAMES = {TYPES[name].dtype: name for name in ("f16", "bf16", "f32", "e4m3", "e5
 def relu(x: Array) -> Array:
     """Negative numbers, -0 too, become +0; NaN stays."""
     return np.where((x > 0) | np.isnan(x), x, x.dtype.type(0))
+
+
+def saturated(x: Array) -> Array:
+    """`.sat`: numbers clipped to [0, 1], NaN becomes 0."""
+    zero, one = x.dtype.type(0), x.dtype.type(1)
+    return np.where(np.isnan(x), zero, np.clip(x, zero, one))
 
 
 def flush(x: Array) -> Array:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphfuse.gpu.emulator.errors import EmulatorError
 from graphfuse.gpu.emulator.types import Array
+
+if TYPE_CHECKING:
+    from graphfuse.gpu.emulator.machine import Machine
 
 LANES = 32
 """Of a warp."""
@@ -38,11 +43,11 @@ class Split:
 class Gang:
     """Splits of different warps at the same instruction, executed as one array [warps, lanes]."""
 
-    __slots__ = ("_lanes", "_warps", "full", "mask", "pc", "rows", "splits", "warps")
+    __slots__ = ("_lanes", "_warps", "full", "machine", "mask", "pc", "rows", "splits", "warps")
 
-    def __init__(self, splits: list[Split], pc: int) -> None:
+    def __init__(self, machine: Machine, splits: list[Split], pc: int) -> None:
         splits.sort(key=_warp_of)
-        self.splits, self.pc = splits, pc
+        self.machine, self.splits, self.pc = machine, splits, pc
         self.warps: Array = np.array([s.warp for s in splits])
         n, first = len(splits), splits[0].warp
         contiguous = splits[-1].warp - first == n - 1
@@ -88,6 +93,21 @@ class Gang:
     def who(self, row: int) -> tuple[int, int]:
         """Warp and number of an active lane, by its place among these."""
         return int(self.lane_warps[row]), int(self.lanes[row])
+
+    def error(self, message: str, row: int = 0) -> EmulatorError:
+        """What to raise: what is wrong with an active lane, by its place among these."""
+        return self.machine.error(message, self.pc, *self.who(row))
+
+    def refuse(self, bad: Array, message: Callable[[int], str], first: int = 0) -> None:
+        """Raise what is wrong with the first of the active lanes from `first` on for which `bad` is not zero."""
+        if bad.any():
+            row = int(np.argmax(bad != 0))
+            raise self.error(message(row), first + row)
+
+    @property
+    def slots(self) -> Array:
+        """The slot of each active lane's CTA, as one flat array."""
+        return self.lane_warps // self.machine.layout.warps_per_cta
 
     def flat(self, x: Array) -> Array:
         """A [warps, lanes] array's values of the active lanes."""

@@ -75,6 +75,11 @@ class Layout:
         return -(-max(self.shared_bytes, 16) // 1024) * 1024
 
     @cached_property
+    def local_stride(self) -> int:
+        """Bytes from one thread's local memory to the next."""
+        return -(-self.local_bytes // 32) * 32
+
+    @cached_property
     def resident_clusters(self) -> int:
         """How many clusters run at once."""
         by_warps = MAX_RESIDENT_WARPS // self.warps_per_cluster

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TypeVar, cast
 
 import numpy as np
 
 from graphfuse.errors import Loc
 from graphfuse.gpu.emulator import flow
-from graphfuse.gpu.emulator.barriers import Barrier, MBarrier
+from graphfuse.gpu.emulator.barriers import MBarrier, Meeting
 from graphfuse.gpu.emulator.errors import EmulatorError
 from graphfuse.gpu.emulator.events import Events
 from graphfuse.gpu.emulator.gang import FULL, LANES, STOP, Gang, Join, Split, Step
 from graphfuse.gpu.emulator.hazards import Hazards
 from graphfuse.gpu.emulator.heap import Heap
-from graphfuse.gpu.emulator.layout import Layout, Triple
+from graphfuse.gpu.emulator.layout import Layout
 from graphfuse.gpu.emulator.parse import Instruction, Kernel, Module
 from graphfuse.gpu.emulator.published import Published
 from graphfuse.gpu.emulator.report import Report, Traffic
@@ -33,6 +34,19 @@ LOCAL_BASE = 64
 """The first address of local memory: 0 is no address."""
 SWITCHING = frozenset({"ld", "st", "atom", "red", "ldmatrix", "stmatrix", "fence", "membar"})
 """Where a gang may be set aside for another."""
+
+
+class Part:
+    """What a family of instructions keeps of a batch of CTAs."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+
+    def leave(self, warp: int) -> None:
+        """A warp ends."""
+
+
+SomePart = TypeVar("SomePart", bound=Part)
 
 
 class Machine:
@@ -64,15 +78,13 @@ class Machine:
         self.wgmma_registers: frozenset[str] = frozenset()
         self.operand_positions: dict[tuple[object, ...], Array] = {}
         self.shared: Array = np.zeros(layout.resident_ctas * layout.shared_stride, np.uint8)
-        self.local: Array = np.zeros((warps * LANES, layout.local_bytes), np.uint8)
-        self.local_written: Array = np.zeros((warps * LANES, layout.local_bytes), np.bool_)
+        self.local: Array = np.zeros(warps * LANES * layout.local_stride, np.uint8)
+        self.local_written: Array = np.zeros(len(self.local), np.bool_)
         self.waited: Array | None = None
         """Which lanes have waited for earlier launches, if the kernel is one that does."""
         if any(i.name == "griddepcontrol" and "wait" in i.mods for i in kernel.code):
             self.waited = np.zeros((warps, LANES), np.bool_)
         self.steps: list[Step] = []
-        self.leave: Callable[[Machine, int], None] = _nothing
-        """What instructions do when a warp ends."""
         code = kernel.code
         orders, accesses = {"acquire", "release", "acq_rel"}, ("ld", "st", "atom", "red")
         self.ordered = any(i.name in accesses and not orders.isdisjoint(i.mods) for i in code)
@@ -101,11 +113,9 @@ class Machine:
         self.ready: dict[int, list[Split]] = {}
         self.live_lanes: Array = np.zeros((layout.resident_warps, LANES), np.bool_)
         self.blocked: set[Split] = set()
-        self.barriers: dict[tuple[int, int], Barrier] = {}
-        self.cluster_barriers: dict[int, Barrier] = {}
         self.mbarriers: dict[int, MBarrier] = {}
         self.operations: list[str] = ["nothing"]
-        self.in_flight: dict[str, object] = {}
+        self.parts: dict[type[Part], Part] = {}
         self.events = Events(self.rng, polls=self.ordered)
         self.hazards: Hazards | None = None
         self.published = None
@@ -113,9 +123,13 @@ class Machine:
             self.published = Published(len(self.heap.data), layout.resident_ctas)
         if self.checks:
             self.shared[...] = self.rng.integers(0, 256, dtype=np.uint8)
-            self.hazards = Hazards(
-                len(self.shared) // layout.unit, layout.resident_warps, layout.warps_per_cluster, layout.readers, self
-            )
+            self.hazards = Hazards(self)
+
+    def part(self, kind: type[SomePart]) -> SomePart:
+        """The one of its kind; a new batch of CTAs starts afresh."""
+        if kind not in self.parts:
+            self.parts[kind] = kind(self)
+        return cast("SomePart", self.parts[kind])
 
     # running
 
@@ -138,7 +152,7 @@ class Machine:
         for warp in range(len(self.ctas) * layout.warps_per_cta):
             mask = layout.mask_of_warp(warp)
             self.live_lanes[warp] = mask
-            self.push(Split(warp, 0, mask, None))
+            self.push(Split(warp, 0, mask, None), 0)
         self.report.warps += len(self.ctas) * layout.warps_per_cta
         self.schedule()
 
@@ -179,7 +193,7 @@ class Machine:
             if rest:
                 self.ready[pc] = rest
             splits = chosen
-        return Gang(splits, pc)
+        return Gang(self, splits, pc)
 
     def run_gang(self, gang: Gang) -> None:
         """Execute from the gang's instruction until it must be taken apart."""
@@ -209,9 +223,10 @@ class Machine:
                 self.push_all(gang.splits, pc)
                 return
 
-    def push(self, split: Split) -> None:
-        """This split can run."""
-        self.ready.setdefault(split.pc, []).append(split)
+    def push(self, split: Split, pc: int) -> None:
+        """This split can run, from there on."""
+        split.pc = pc
+        self.ready.setdefault(pc, []).append(split)
 
     def push_all(self, splits: list[Split], pc: int) -> None:
         """These go on there."""
@@ -219,17 +234,24 @@ class Machine:
             split.pc = pc
         self.ready.setdefault(pc, []).extend(splits)
 
-    def block(self, split: Split, why: Callable[[], str]) -> None:
-        """This split waits; whoever ends the wait calls `wake`."""
-        split.waits_for = why
+    def block(self, split: Split, pc: int, waiting: list[Split], why: Callable[[], str]) -> None:
+        """This split waits at an instruction, among others; whoever ends the wait calls `wake`."""
+        split.pc, split.waits_for = pc, why
         self.blocked.add(split)
+        waiting.append(split)
 
-    def wake(self, split: Split, pc: int) -> None:
-        """End a wait."""
-        self.blocked.discard(split)
-        split.waits_for = None
-        split.pc = pc
-        self.push(split)
+    def wake(self, waiting: list[Split], ahead: int) -> None:
+        """End the wait of all of these: they go on so many instructions further."""
+        for split in waiting:
+            self.blocked.discard(split)
+            split.waits_for = None
+            self.push(split, split.pc + ahead)
+        waiting.clear()
+
+    def publish(self, meeting: Meeting, warp: int) -> None:
+        """Who arrives carries what its warp knows."""
+        if self.hazards:
+            meeting.carry(self.hazards.published(warp))
 
     # control flow
 
@@ -238,8 +260,7 @@ class Machine:
         for split in splits:
             join = split.join
             if join is None or join.pc != pc:
-                split.pc = pc
-                self.push(split)
+                self.push(split, pc)
                 continue
             join.arrived |= split.mask
             self.complete(join, split.warp)
@@ -253,7 +274,7 @@ class Machine:
             join.expected = np.zeros(LANES, np.bool_)
             join.arrived = np.zeros(LANES, np.bool_)
             if parent is None or parent.pc != pc:
-                self.push(Split(warp, pc, mask, parent))
+                self.push(Split(warp, pc, mask, parent), pc)
                 return
             parent.arrived |= mask
             join = parent
@@ -267,10 +288,9 @@ class Machine:
             return target if target != gang.pc + 1 else None
         per_warp = np.stack([mask.any(1) for _, mask in present])
         for i, split in enumerate(gang.splits):
-            taken = np.flatnonzero(per_warp[:, i])
+            taken = np.flatnonzero(per_warp[:, i]).tolist()
             if len(taken) == 1:
-                split.pc = present[taken[0]][0]
-                self.push(split)
+                self.push(split, present[taken[0]][0])
             else:
                 self.diverge(split, gang.pc, [(present[t][0], present[t][1][i]) for t in taken])
         return STOP
@@ -281,7 +301,7 @@ class Machine:
         if meet >= 0 and (join is None or join.pc != meet):
             join = Join(meet, split.mask.copy(), np.zeros(LANES, np.bool_), join)
         for target, mask in sides:
-            self.push(Split(split.warp, target, mask, join))
+            self.push(Split(split.warp, target, mask, join), target)
 
     def exit_lanes(self, gang: Gang, leaving: Array) -> int | None:
         """Lanes end; the rest goes on."""
@@ -292,8 +312,7 @@ class Machine:
             join = split.join
             if rest.any():
                 split.mask = FULL if rest.all() else rest
-                split.pc = gang.pc + 1
-                self.push(split)
+                self.push(split, gang.pc + 1)
             chain: list[Join] = []
             while join is not None:
                 join.expected &= ~lanes
@@ -308,7 +327,8 @@ class Machine:
     def warp_ends(self, warp: int) -> None:
         """A warp's last lane is gone: barriers expect fewer, and what the CTA left in flight is an error."""
         slot = self.layout.slot_of(warp)
-        self.leave(self, warp)
+        for part in list(self.parts.values()):
+            part.leave(warp)
         if self.checks and not self.live_lanes[self.layout.warps_of(slot)].any():
             if self.waited is not None and not self.waited[self.layout.warps_of(slot)].any():
                 message = "the CTA ends without griddepcontrol.wait: its end says nothing of earlier launches"
@@ -371,10 +391,6 @@ class Machine:
         found = next((b for b in self.mbarriers.values() if b.agent == agent), None)
         return f"a bulk copy on the mbarrier at {found.address:#x}" if found else "a bulk copy"
 
-    def operation(self, operation: int) -> str:
-        """An asynchronous operation."""
-        return self.operations[operation]
-
     def instruction(self, pc: int) -> str:
         """Where, for messages."""
         return f"line {self.kernel.code[pc].line}"
@@ -416,10 +432,3 @@ class Machine:
                 report.instructions[opcode] = report.instructions.get(opcode, 0) + hits
         report.traffic = [self.traffic[pc] for pc in sorted(self.traffic)]
         report.warnings = list(self.warned.values())
-
-
-def _nothing(*_: object) -> None:
-    return None
-
-
-__all__ = ["LOCAL_BASE", "SHARED_BASE", "Machine", "Triple"]

@@ -29,6 +29,11 @@ class Traffic:
     ideal: int = 0
     bytes: int = 0
 
+    def add(self, requests: int, nbytes: int, cost: int, ideal: int) -> None:
+        """More accesses."""
+        self.requests, self.bytes = self.requests + requests, self.bytes + nbytes
+        self.cost, self.ideal = self.cost + cost, self.ideal + ideal
+
     @property
     def per_request(self) -> float:
         """Sectors or wavefronts of one request, on average."""
@@ -49,6 +54,10 @@ class Report:
     printed: str = ""
     """What `vprintf` printed."""
     seconds: float = 0.0
+
+    def count_flops(self, kind: str, flops: float) -> None:
+        """More work of this operand type."""
+        self.flops[kind] = self.flops.get(kind, 0.0) + flops
 
     @property
     def total_instructions(self) -> int:
@@ -91,14 +100,12 @@ class Report:
         return "\n".join(lines + [f"warning: {w}" for w in self.warnings])
 
 
-def sectors(addresses: Array, mask: Array, nbytes: int) -> int:
-    """32-byte sectors that warps touch; addresses are [warps, lanes], aligned to `nbytes` (at most 32)."""
-    return _distinct(addresses >> 5, mask)
+def sectors(addresses: Array, mask: Array, nbytes: int) -> tuple[int, int]:
+    """32-byte sectors that warps touch, and would if lanes were contiguous.
 
-
-def ideal_sectors(mask: Array, nbytes: int) -> int:
-    """Sectors if lanes were contiguous."""
-    return int((-(-mask.sum(1) * nbytes // 32)).sum())
+    Addresses are [warps, lanes], aligned to `nbytes` (at most 32).
+    """
+    return _distinct(addresses >> 5, mask), int((-(-mask.sum(1) * nbytes // 32)).sum())
 
 
 def _distinct(keys: Array, mask: Array) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -18,6 +18,7 @@ DType = np.dtype[Any]
 Unary = Callable[[Array], Array]
 Binary = Callable[[Array, Array], Array]
 Ternary = Callable[[Array, Array, Array], Array]
+Function: TypeAlias = Unary | Binary | Ternary | Callable[[Array, Array, Array, Array], Array]
 
 
 @dataclass(frozen=True, slots=True)

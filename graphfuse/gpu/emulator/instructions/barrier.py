@@ -2,130 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from graphfuse.gpu.emulator import access
 from graphfuse.gpu.emulator.barriers import MBarrier
-from graphfuse.gpu.emulator.decode import SHARED_WINDOW, Decoder, Source, full
+from graphfuse.gpu.emulator.decode import SHARED_WINDOW, Decoder, full, instruction
 from graphfuse.gpu.emulator.gang import STOP, Gang, Step
 from graphfuse.gpu.emulator.hazards import Access
-from graphfuse.gpu.emulator.machine import Machine
+from graphfuse.gpu.emulator.machine import SHARED_BASE, Machine
 from graphfuse.gpu.emulator.types import Array
 
 SPURIOUS = 0.5
 """How often try_wait times out although its phase goes on, as it may."""
 MAX_COUNT = (1 << 20) - 1
 """Of arrivals, and of pending bytes (PTX ISA, mbarrier)."""
-_MODS = (
-    "shared",
-    "shared::cta",
-    "shared::cluster",
-    "release",
-    "acquire",
-    "relaxed",
-    "cta",
-    "cluster",
-    "parity",
-    "expect_tx",
-    "noinc",
-)
+_MODS = "shared shared::cta shared::cluster release acquire relaxed cta cluster parity expect_tx noinc"
 
 
-def mbarrier(d: Decoder) -> Step:
-    """mbarrier.*, by its first modifier."""
-    builders = {
-        "init": init,
-        "inval": invalidate,
-        "arrive": arrive,
-        "arrive_drop": arrive,
-        "expect_tx": expect,
-        "complete_tx": expect,
-        "test_wait": wait,
-        "try_wait": wait,
-        "pending_count": pending_count,
-    }
-    what = d.mods[0]
-    if what not in builders:
-        raise d.error(f"unknown modifier '.{what}'")
-    d.only((*_MODS, what))
-    return builders[what](d)
-
-
-def positions(machine: Machine, g: Gang, address: Array) -> Array:
+def positions(g: Gang, address: Array) -> Array:
     """Where in shared memory the mbarrier of each active lane is."""
-    flat = g.flat(address)
-    if (flat >= SHARED_WINDOW).any():
-        _, address = access.space_of(machine, g, address)
+    if (g.flat(address) >= SHARED_WINDOW).any():
+        _, address = access.space_of(g, address)
     if (bad := g.flat(address) & 7).any():
-        row = int(np.argmax(bad != 0))
-        raise machine.error("misaligned mbarrier: expected a multiple of 8", g.pc, int(g.lane_warps[row]))
-    return access.shared_offsets(machine, g, address, 8)
+        warp = int(g.lane_warps[int(np.argmax(bad != 0))])
+        raise g.machine.error("misaligned mbarrier: expected a multiple of 8", g.pc, warp)
+    return access.shared_offsets(g, address, 8)
 
 
-def at_position(machine: Machine, g: Gang, position: int, row: int) -> MBarrier:
+def at_position(g: Gang, position: int, row: int) -> MBarrier:
     """The initialised mbarrier there, whose initialisation is ordered before this access."""
+    machine = g.machine
     barrier = machine.mbarriers.get(position)
-    warp = int(g.lane_warps[row])
     if barrier is None:
-        where = machine.unit(position // machine.layout.unit)
-        raise machine.error(f"no mbarrier was initialised at {where}", g.pc, warp, int(g.lanes[row]))
+        raise g.error(f"no mbarrier was initialised at {machine.unit(position // machine.layout.unit)}", row)
     if machine.hazards:
-        by = Access(np.array([warp]), np.array([int(g.lanes[row])]), g.pc, strong=True)
-        with access.located(machine, by):
-            machine.hazards.read(by, access.units_of(machine, np.array([position]), 8))
+        by = Access.of_one(*g.who(row), g.pc, strong=True)
+        machine.hazards.read(by, access.units_of(machine, np.array([position]), 8))
     return barrier
 
 
+@instruction("mbarrier.init", mods=_MODS)
 def init(d: Decoder) -> Step:
     """mbarrier.init."""
-    ops = d.operands(2)
-    address, count, machine = d.address(ops[0]), d.source(ops[1], "u32"), d.machine
+    ops, machine = d.operands(2), d.machine
+    address, count, per_cluster = d.address(ops[0]), d.source(ops[1], "u32"), d.machine.layout.ctas_per_cluster
 
     def step(g: Gang) -> None:
-        at = positions(machine, g, address(g))
-        access.write_shared(machine, g, at, 8)
+        at = positions(g, address(g))
+        access.touch_shared(g, at, 8, write=True)
         for position, number in zip(at.tolist(), g.flat(full(g, count(g))).tolist(), strict=True):
             if not 1 <= number <= MAX_COUNT:
                 raise machine.error(f"count {number}: expected 1 to {MAX_COUNT}", g.pc, int(g.lane_warps[0]))
             if position in machine.mbarriers:
                 raise machine.error("initialised again without mbarrier.inval", g.pc, int(g.lane_warps[0]))
             slot, offset = divmod(position, machine.layout.shared_stride)
-            cluster = slot // machine.layout.ctas_per_cluster
-            taken = sum(1 for b in machine.mbarriers.values() if b.slot // machine.layout.ctas_per_cluster == cluster)
+            taken = sum(1 for b in machine.mbarriers.values() if b.slot // per_cluster == slot // per_cluster)
             agent = machine.layout.readers + taken
             if machine.hazards:
                 machine.hazards.agent(agent)
-            machine.mbarriers[position] = MBarrier(slot, offset + 1024, number, agent)
+            machine.mbarriers[position] = MBarrier(slot, offset + SHARED_BASE, number, agent)
 
     return step
 
 
+@instruction("mbarrier.inval", mods=_MODS)
 def invalidate(d: Decoder) -> Step:
     """mbarrier.inval."""
     (op,) = d.operands(1)
     address, machine = d.address(op), d.machine
 
     def step(g: Gang) -> None:
-        for row, position in enumerate(positions(machine, g, address(g)).tolist()):
-            at_position(machine, g, position, row)
+        for row, position in enumerate(positions(g, address(g)).tolist()):
+            at_position(g, position, row)
             del machine.mbarriers[position]
 
     return step
 
 
-def groups(machine: Machine, g: Gang, address: Array) -> Iterator[tuple[MBarrier, Array]]:
-    """Each mbarrier that active lanes address, with the rows of those lanes; lanes of one warp at a time."""
-    at = positions(machine, g, address)
+def groups(g: Gang, address: Array) -> Iterator[tuple[MBarrier, Array, int]]:
+    """Each mbarrier that active lanes address, the rows of those lanes, and their warp; one warp at a time."""
+    at = positions(g, address)
     keys = at * 4096 + g.lane_warps
     for key in dict.fromkeys(keys.tolist()):
         rows = np.flatnonzero(keys == key)
-        yield at_position(machine, g, int(at[rows[0]]), int(rows[0])), rows
+        yield at_position(g, int(at[rows[0]]), int(rows[0])), rows, int(g.lane_warps[rows[0]])
 
 
 def count_down(machine: Machine, barrier: MBarrier, arrivals: int, pc: int, warp: int) -> None:
-    """Some arrive; the phase may end."""
+    """Some arrive, who know what their warp does; the phase may end."""
     barrier.pending -= arrivals
     if barrier.pending < 0:
         raise machine.error(f"too many arrivals on the mbarrier at {barrier.address:#x} ({barrier.state()})", pc, warp)
@@ -134,43 +100,30 @@ def count_down(machine: Machine, barrier: MBarrier, arrivals: int, pc: int, warp
 
 def flip(machine: Machine, barrier: MBarrier) -> None:
     """End the phase if it is complete, and wake who waits for it."""
-    if not barrier.flip():
-        return
-    waiting, barrier.waiting = barrier.waiting, []
-    for split in waiting:
-        if split in machine.blocked:
-            machine.wake(split, split.pc)
+    if barrier.flip():
+        machine.wake(barrier.waiting, 0)
 
 
-def publish(machine: Machine, barrier: MBarrier, warp: int) -> None:
-    """An arrival carries what its warp knows."""
-    if machine.hazards:
-        barrier.carry(machine.hazards.published(np.array([warp])))
-
-
+@instruction("mbarrier.arrive", "mbarrier.arrive_drop", mods=_MODS)
 def arrive(d: Decoder) -> Step:
     """mbarrier.arrive, arrive_drop, with `.expect_tx` first expecting bytes."""
-    ops = d.ops
-    put = d.sink(ops[0]) if ops[0].kind == "reg" else None
-    address = d.address(ops[0] if ops[0].kind == "mem" else ops[1])
-    rest = ops[1:] if ops[0].kind == "mem" else ops[2:]
-    expects, drops = "expect_tx" in d.mods, d.mods[0] == "arrive_drop"
-    number: Source | None = d.source(rest[0], "u32") if rest else None
+    returns = d.ops[0].kind != "mem"
+    address, rest, put = d.address(d.ops[returns]), d.ops[1 + returns :], d.sink(d.ops[0]) if returns else None
+    expects, drops, machine = "expect_tx" in d.mods, d.mods[0] == "arrive_drop", d.machine
+    number = d.source(rest[0], "u32") if rest else None
     if expects and number is None:
         raise d.error("expected a number of bytes")
-    machine = d.machine
 
     def step(g: Gang) -> None:
         numbers = g.flat(full(g, number(g))).astype(np.int64) if number else np.ones(len(g.lanes), np.int64)
         states = np.zeros(len(g.lanes), np.uint64)
-        for barrier, rows in groups(machine, g, address(g)):
-            warp = int(g.lane_warps[rows[0]])
+        for barrier, rows, warp in groups(g, address(g)):
             states[rows] = barrier.phase
-            publish(machine, barrier, warp)
-            total = int(numbers[rows].sum())
+            machine.publish(barrier, warp)
+            arrivals = total = int(numbers[rows].sum())
             if expects:
                 expect_bytes(machine, barrier, total, g.pc, warp)
-            arrivals = len(rows) if expects else total
+                arrivals = len(rows)
             if drops:
                 barrier.count -= arrivals
             count_down(machine, barrier, arrivals, g.pc, warp)
@@ -187,96 +140,71 @@ def expect_bytes(machine: Machine, barrier: MBarrier, nbytes: int, pc: int, warp
         raise machine.error(f"{barrier.bytes} bytes are pending: at most {MAX_COUNT}", pc, warp)
 
 
+@instruction("mbarrier.expect_tx", "mbarrier.complete_tx", mods=_MODS)
 def expect(d: Decoder) -> Step:
     """mbarrier.expect_tx, complete_tx."""
-    ops = d.operands(2)
-    address, number, machine = d.address(ops[0]), d.source(ops[1], "u32"), d.machine
-    sign = 1 if d.mods[0] == "expect_tx" else -1
+    ops, machine = d.operands(2), d.machine
+    address, number, sign = d.address(ops[0]), d.source(ops[1], "u32"), 1 if d.mods[0] == "expect_tx" else -1
 
     def step(g: Gang) -> None:
         numbers = g.flat(full(g, number(g))).astype(np.int64)
-        for barrier, rows in groups(machine, g, address(g)):
-            expect_bytes(machine, barrier, sign * int(numbers[rows].sum()), g.pc, int(g.lane_warps[rows[0]]))
+        for barrier, rows, warp in groups(g, address(g)):
+            expect_bytes(machine, barrier, sign * int(numbers[rows].sum()), g.pc, warp)
             if sign < 0:
                 flip(machine, barrier)
 
     return step
 
 
+@instruction("mbarrier.test_wait", "mbarrier.try_wait", mods=_MODS)
 def wait(d: Decoder) -> Step:
     """mbarrier.test_wait and try_wait, by parity or by state: whether a phase has ended, and then knowing all of it."""
-    ops = d.operands(3, 4)
-    put, address, machine = d.sink(ops[0]), d.address(ops[1]), d.machine
-    parity, sleeps = "parity" in d.mods, d.mods[0] == "try_wait"
+    ops, machine = d.operands(3, 4), d.machine
+    put, address = d.sink(ops[0]), d.address(ops[1])
+    parity, sleeps, carries = "parity" in d.mods, d.mods[0] == "try_wait", "relaxed" not in d.mods
     expected = d.source(ops[2], "u32" if parity else "b64")
-    carries = "relaxed" not in d.mods
-    guard = d.guard()
 
     def step(g: Gang) -> int | None:
-        saved = g.state()
-        if guard is not None:
-            mask = guard(g) & g.mask
-            if not mask.any():
-                return None
-            g.restrict(mask)
         values = g.flat(full(g, expected(g)))
         ended = np.zeros(len(values), np.bool_)
         blocked: dict[int, MBarrier] = {}
-        for barrier, rows in groups(machine, g, address(g)):
-            warp = int(g.lane_warps[rows[0]])
-            done = _ended(barrier, values[rows], parity=parity)
-            ended[rows] = done
-            if done.all():
+        for barrier, rows, warp in groups(g, address(g)):
+            wanted = values[rows]
+            ended[rows] = (wanted & 1) != (barrier.phase & 1) if parity else wanted < barrier.phase
+            if ended[rows].all():
                 if machine.hazards and carries:
                     machine.hazards.learn(warp, barrier.known)
             elif sleeps and machine.rng.random() >= SPURIOUS:
                 blocked[warp] = barrier
-        if not blocked:
-            put(g, g.spread(ended))
-            g.restore(saved)
-            return None
-        _sleep(machine, g, blocked)
+        result = g.spread(ended)
+        if blocked:
+            _sleep(g, blocked)
         if g.mask.any():
-            put(g, _spread_into(g, saved[0], ended))
-        return STOP
-
-    def _spread_into(g: Gang, mask: Array, ended: Array) -> Array:
-        out = np.zeros(mask.shape, np.bool_)
-        out[mask if guard is None else mask & guard(g)] = ended
-        return out
+            put(g, result)
+        return STOP if blocked else None
 
     return step
 
 
-def _ended(barrier: MBarrier, values: Array, *, parity: bool) -> Array:
-    return np.asarray((values & 1) != (barrier.phase & 1) if parity else values < barrier.phase)
-
-
-def _sleep(machine: Machine, g: Gang, blocked: dict[int, MBarrier]) -> None:
+def _sleep(g: Gang, blocked: dict[int, MBarrier]) -> None:
     """Splits of these warps wait, to execute the instruction again; the rest goes on."""
-    goes_on = np.ones(len(g), np.bool_)
+    machine, goes_on = g.machine, np.ones(len(g), np.bool_)
     for row, split in enumerate(g.splits):
-        barrier = blocked.get(split.warp)
-        if barrier is None:
-            split.pc = g.pc + 1
-            machine.push(split)
-            continue
-        goes_on[row] = False
-        split.pc = g.pc
-        barrier.waiting.append(split)
-        machine.block(split, waiting_for(machine, barrier))
+        if barrier := blocked.get(split.warp):
+            goes_on[row] = False
+            machine.block(split, g.pc, barrier.waiting, lambda barrier=barrier: _missing(machine, barrier))
+        else:
+            machine.push(split, g.pc + 1)
     g.restrict(g.mask & goes_on[:, None])
 
 
-def waiting_for(machine: Machine, barrier: MBarrier) -> Callable[[], str]:
+def _missing(machine: Machine, barrier: MBarrier) -> str:
     """For messages: which mbarrier, and what it lacks."""
-    where = machine.unit((barrier.slot * machine.layout.shared_stride + barrier.address - 1024) // machine.layout.unit)
-    return lambda: f"the mbarrier at {where}, {barrier.state()}"
+    position = barrier.slot * machine.layout.shared_stride + barrier.address - SHARED_BASE
+    return f"the mbarrier at {machine.unit(position // machine.layout.unit)}, {barrier.state()}"
 
 
+@instruction("mbarrier.pending_count", mods=_MODS)
 def pending_count(d: Decoder) -> Step:
     """mbarrier.pending_count needs a state's counts, which a state here does not hold."""
     raise d.error("not emulated")
-
-
-TABLE = {"mbarrier": mbarrier}

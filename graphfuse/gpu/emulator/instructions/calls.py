@@ -6,40 +6,38 @@ import numpy as np
 
 from graphfuse.dialects.effects import CONVERSION
 from graphfuse.gpu.emulator import access
-from graphfuse.gpu.emulator.decode import Decoder, Source, full
+from graphfuse.gpu.emulator.decode import Decoder, Source, full, instruction
 from graphfuse.gpu.emulator.gang import Gang, Step
 from graphfuse.gpu.emulator.heap import BASE
-from graphfuse.gpu.emulator.machine import Machine
 
 
+@instruction("call", mods="uni")
 def call(d: Decoder) -> Step:
     """call: parameters are variables of the `.param` space, which the parser makes registers of."""
-    d.only(("uni",))
     names = [o.name for o in d.ops if o.kind == "sym"]
     lists = [o.items for o in d.ops if o.kind == "vec"]
     if len(names) != 1 or names[0] not in ("vprintf", "__assertfail") or not lists:
         raise d.error("expected a call of vprintf or __assertfail")
-    arguments = [
-        d.source(o, "u32" if names[0] == "__assertfail" and n == 2 else "u64") for n, o in enumerate(lists[-1])
-    ]
-    return _vprintf(d, arguments) if names[0] == "vprintf" else _assertfail(d.machine, arguments)
-
-
-def _vprintf(d: Decoder, arguments: list[Source]) -> Step:
-    """Each lane prints a format with the numbers that lie in memory of its own; lanes come in order."""
-    machine = d.machine
+    fails = names[0] == "__assertfail"
+    arguments = [d.source(o, "u32" if fails and n == 2 else "u64") for n, o in enumerate(lists[-1])]
+    if fails:
+        return _assertfail(arguments)
     if len(arguments) != 2:
         raise d.error("vprintf takes a format and the address of its arguments")
-    read_format, read_values = arguments
+    return _vprintf(*arguments)
+
+
+def _vprintf(read_format: Source, read_values: Source) -> Step:
+    """Each lane prints a format with the numbers that lie in memory of its own; lanes come in order."""
 
     def step(g: Gang) -> None:
-        text = _string(machine, int(g.flat(full(g, read_format(g)))[0]))
+        text = _string(g, int(g.flat(full(g, read_format(g)))[0]))
         letters = [m[4] for m in CONVERSION.finditer(text) if m[4] != "%"]
         at = full(g, read_values(g)).astype(np.int64)
-        words = [access.load(machine, g, "generic", at + 8 * n, 8, 1, strong=False)[:, 0] for n in range(len(letters))]
+        words = [access.load(g, "generic", at + 8 * n, 8, 1, strong=False)[:, 0] for n in range(len(letters))]
         python = CONVERSION.sub(lambda m: f"%{m[1]}{m[2]}{m[3]}{m[4]}", text)
         for lane in range(int(g.mask.sum())):
-            machine.report.printed += python % tuple(_number(w[lane], c) for w, c in zip(words, letters, strict=True))
+            g.machine.report.printed += python % tuple(_number(w[lane], c) for w, c in zip(words, letters, strict=True))
 
     return step
 
@@ -50,21 +48,16 @@ def _number(word: np.uint64, letter: str) -> int | float:
     return int(word.view(np.int64)) if letter in "di" else int(word)
 
 
-def _assertfail(machine: Machine, arguments: list[Source]) -> Step:
+def _assertfail(arguments: list[Source]) -> Step:
     """The kernel gives up with a message."""
 
     def step(g: Gang) -> None:
-        row, lane = np.argwhere(g.mask)[0].tolist()
-        message, file, line = (int(full(g, read(g))[row, lane]) for read in arguments[:3])
-        where = f"{_string(machine, file)}:{line}"
-        raise machine.error(f"assertion failed: {_string(machine, message)} at {where}", g.pc, int(g.warps[row]), lane)
+        message, file, line = (int(g.flat(full(g, read(g)))[0]) for read in arguments[:3])
+        raise g.error(f"assertion failed: {_string(g, message)} at {_string(g, file)}:{line}")
 
     return step
 
 
-def _string(machine: Machine, address: int) -> str:
-    raw = bytes(machine.heap.data[address - BASE : address - BASE + 4096])
+def _string(g: Gang, address: int) -> str:
+    raw = bytes(g.machine.heap.data[address - BASE : address - BASE + 4096])
     return raw[: raw.index(0)].decode()
-
-
-TABLE = {"call": call}

@@ -7,10 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from graphfuse.gpu.emulator import floats
-from graphfuse.gpu.emulator.decode import LOCAL_WINDOW, SHARED_WINDOW, Decoder
+from graphfuse.gpu.emulator.decode import LOCAL_WINDOW, SHARED_WINDOW, Decoder, instruction
 from graphfuse.gpu.emulator.gang import Gang, Step
 from graphfuse.gpu.emulator.instructions import floating
-from graphfuse.gpu.emulator.parse import Operand
 from graphfuse.gpu.emulator.types import TYPES, UNSIGNED, Array, PtxType
 
 Function = Callable[[Array], Array]
@@ -18,29 +17,21 @@ _INTEGER_ROUNDING: dict[str, Function] = {"rni": np.rint, "rzi": np.trunc, "rmi"
 _FLOAT_ROUNDING = ("rn", "rz", "rm", "rp", "rna")
 
 
+@instruction("mov")
 def mov(d: Decoder) -> Step:
     """mov: a register, a literal, a variable's address; vectors pack and unpack."""
-    d.only(())
     to, value = d.operands(2)
     kind = d.type()
     if to.kind == "vec":
-        return _unpack(d, to, value, kind)
+        return _unpack(d, kind)
     if value.kind == "vec":
-        return _pack(d, to, value, kind)
-    put = d.sink(to)
-    if value.kind == "sym":
-        return _address_of(d, value, kind, to)
-    read = d.source(value, kind)
+        return _pack(d, kind)
+    put, read = d.sink(to), d.source_or_address(value, kind)
     return lambda g: put(g, read(g))
 
 
-def _address_of(d: Decoder, value: Operand, kind: PtxType, to: Operand) -> Step:
-    address = d.address(Operand("mem", items=(Operand("sym", value.name),), number=value.number))
-    put, dtype = d.sink(to), UNSIGNED[kind.bits]
-    return lambda g: put(g, address(g).astype(dtype))
-
-
-def _unpack(d: Decoder, to: Operand, value: Operand, kind: PtxType) -> Step:
+def _unpack(d: Decoder, kind: PtxType) -> Step:
+    to, value = d.ops
     part = UNSIGNED[kind.bits // len(to.items)]
     read, puts = d.source(value, kind), [d.sink(o) for o in to.items]
 
@@ -52,10 +43,10 @@ def _unpack(d: Decoder, to: Operand, value: Operand, kind: PtxType) -> Step:
     return step
 
 
-def _pack(d: Decoder, to: Operand, value: Operand, kind: PtxType) -> Step:
-    part = f"b{kind.bits // len(value.items)}"
+def _pack(d: Decoder, kind: PtxType) -> Step:
+    to, value = d.ops
+    part, whole = f"b{kind.bits // len(value.items)}", UNSIGNED[kind.bits]
     reads, put = [d.source(o, part) for o in value.items], d.sink(to)
-    whole = UNSIGNED[kind.bits]
 
     def step(g: Gang) -> None:
         parts = np.stack(np.broadcast_arrays(*(r(g) for r in reads)), axis=-1)
@@ -64,58 +55,59 @@ def _pack(d: Decoder, to: Operand, value: Operand, kind: PtxType) -> Step:
     return step
 
 
+@instruction("cvt", mods=" ".join((*_INTEGER_ROUNDING, *_FLOAT_ROUNDING, "ftz sat satfinite relu")))
 def cvt(d: Decoder) -> Step:
-    """cvt: every pair of types, rounded once."""
-    d.only((*_INTEGER_ROUNDING, *_FLOAT_ROUNDING, "ftz", "sat", "satfinite", "relu"))
+    """cvt: every pair of types, rounded once; of two f32 the first goes to the high half."""
     to, of = d.types
-    if to.element or of.element:
-        return _cvt_packed(d, to, of)
-    ops = d.operands(2)
-    read, put, convert = d.source(ops[1], of), d.sink(ops[0]), _conversion(d, to, of)
-    return lambda g: put(g, convert(read(g)))
+    convert = _conversion(d, TYPES[floating.element(to)], TYPES[floating.element(of)])
+    if not to.element or of.element:
+        ops = d.operands(2)
+        read, put = floating.source(d, ops[1], of), d.sink(ops[0])
+        return lambda g: put(g, floating.packed(to, convert(read(g))))
+    ops = d.operands(3)
+    high, low, put = d.source(ops[1], of), d.source(ops[2], of), d.sink(ops[0])
+
+    def step(g: Gang) -> None:
+        both = np.stack(np.broadcast_arrays(low(g), high(g)), axis=-1)
+        put(g, floating.packed(to, convert(both)))
+
+    return step
 
 
 def _conversion(d: Decoder, to: PtxType, of: PtxType) -> Function:
+    mode = d.choice(_FLOAT_ROUNDING, "rn")
+    integral = _INTEGER_ROUNDING.get(d.choice(_INTEGER_ROUNDING))
+    if of.is_float and to.is_float:
+        return _float_to_float(d, to, of, mode, integral)
     if of.is_float:
-        return _float_to_float(d, to, of) if to.is_float else _float_to_integer(d, to, of)
-    if to.is_float:
-        mode = next((m for m in d.mods if m in _FLOAT_ROUNDING), "rn")
-        if mode == "rn" and to.bits >= 32:
-            return lambda x: x.astype(to.dtype)
+        if integral is None:
+            raise d.error("expected .rni, .rzi, .rmi or .rpi")
+        return _float_to_integer(to, integral, ftz="ftz" in d.mods and of.name == "f32")
+    if to.is_float and (mode != "rn" or to.bits < 32):
         return lambda x: floats.narrow(x.astype(np.float64), to.name, mode)
-    return _integer_to_integer(d, to, of)
-
-
-def _integer_to_integer(d: Decoder, to: PtxType, of: PtxType) -> Function:
-    if "sat" not in d.mods:
+    if to.is_float or "sat" not in d.mods:
         return lambda x: x.astype(to.dtype)
     limits, have = np.iinfo(to.dtype), np.iinfo(of.dtype)
     low, high = max(limits.min, have.min), min(limits.max, have.max)
     return lambda x: np.clip(x, of.dtype.type(low), of.dtype.type(high)).astype(to.dtype)
 
 
-def _float_to_integer(d: Decoder, to: PtxType, of: PtxType) -> Function:
-    rounding = next((_INTEGER_ROUNDING[m] for m in d.mods if m in _INTEGER_ROUNDING), None)
-    if rounding is None:
-        raise d.error("expected .rni, .rzi, .rmi or .rpi")
+def _float_to_integer(to: PtxType, rounding: Function, *, ftz: bool) -> Function:
     limits = np.iinfo(to.dtype)
-    ftz = "ftz" in d.mods and of.name == "f32"
 
     def convert(x: Array) -> Array:
         rounded = rounding((floats.flush(x) if ftz else x).astype(np.float64))
-        inside = np.where(rounded >= float(limits.max), 0.0, np.where(rounded <= float(limits.min), 0.0, rounded))
-        result = np.where(np.isnan(rounded), 0.0, inside).astype(to.dtype)
+        above, below, nan = rounded >= float(limits.max), rounded <= float(limits.min), np.isnan(rounded)
+        result = np.where(above | below | nan, 0.0, rounded).astype(to.dtype)
         if to.bits == 64:
-            result = np.where(np.isnan(rounded), np.array(-(1 << 63)).astype(to.dtype), result)
-        result = np.where(rounded >= float(limits.max), to.dtype.type(limits.max), result)
-        return np.where(rounded <= float(limits.min), to.dtype.type(limits.min), result)
+            result = np.where(nan, np.array(-(1 << 63)).astype(to.dtype), result)
+        result = np.where(above, to.dtype.type(limits.max), result)
+        return np.where(below, to.dtype.type(limits.min), result)
 
     return convert
 
 
-def _float_to_float(d: Decoder, to: PtxType, of: PtxType) -> Function:
-    integral = next((_INTEGER_ROUNDING[m] for m in d.mods if m in _INTEGER_ROUNDING), None)
-    mode = next((m for m in d.mods if m in _FLOAT_ROUNDING), "rn")
+def _float_to_float(d: Decoder, to: PtxType, of: PtxType, mode: str, integral: Function | None) -> Function:
     ftz = "ftz" in d.mods
     relu, saturate, unit = "relu" in d.mods, "satfinite" in d.mods, "sat" in d.mods
 
@@ -132,34 +124,16 @@ def _float_to_float(d: Decoder, to: PtxType, of: PtxType) -> Function:
             wide = x.astype(np.float64)
             result = floats.narrow(floats.relu(wide) if relu else wide, to.name, mode, saturate=saturate)
         if unit:
-            result = np.where(
-                np.isnan(result), result.dtype.type(0), np.clip(result, to.dtype.type(0), to.dtype.type(1))
-            )
+            result = floats.saturated(result)
         return floats.flush(result) if ftz and to.name == "f32" else result
 
     return convert
 
 
-def _cvt_packed(d: Decoder, to: PtxType, of: PtxType) -> Step:
-    """Pairs: of two f32 the first goes to the high half."""
-    ops = d.operands(3 if not of.element else 2)
-    put = d.sink(ops[0])
-    convert = _conversion(d, TYPES[to.element or to.name], TYPES[of.element or of.name])
-    if of.element:
-        pair = floating.source(d, ops[1], of)
-        return lambda g: put(g, floating.packed(to, convert(pair(g))))
-    high, low = d.source(ops[1], of), d.source(ops[2], of)
-
-    def step(g: Gang) -> None:
-        both = np.stack(np.broadcast_arrays(low(g), high(g)), axis=-1)
-        put(g, floating.packed(to, convert(both)))
-
-    return step
-
-
 _WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "global": 0, "const": 0, "param": 0}
 
 
+@instruction("cvta", mods=".*")
 def cvta(d: Decoder) -> Step:
     """cvta, cvta.to: between a state space's addresses and generic ones."""
     names = {m.split("::")[0] for m in d.mods}
@@ -167,27 +141,17 @@ def cvta(d: Decoder) -> Step:
     if space is None or d.type().bits != 64:
         raise d.error("expected a state space and a 64-bit type")
     ops = d.operands(2)
-    offset = np.uint64(_WINDOWS[space])
-    if ops[1].kind == "sym":
-        read = d.address(Operand("mem", items=(Operand("sym", ops[1].name),), number=ops[1].number))
-    else:
-        read = d.source(ops[1], "u64")
-    put = d.sink(ops[0])
-    if "to" in d.mods:
-        return lambda g: put(g, read(g).astype(np.uint64) - offset)
+    put, read = d.sink(ops[0]), d.source_or_address(ops[1], TYPES["u64"])
+    offset = np.uint64(-_WINDOWS[space] % (1 << 64) if "to" in d.mods else _WINDOWS[space])
     return lambda g: put(g, read(g).astype(np.uint64) + offset)
 
 
+@instruction("isspacep", mods=".*")
 def isspacep(d: Decoder) -> Step:
     """isspacep: whether a generic address lies in a state space."""
-    ops = d.operands(2)
-    read, put = d.source(ops[1], "u64"), d.sink(ops[0])
     space = d.mods[0].split("::")[0]
     if space not in _WINDOWS:
         raise d.error(f"unknown state space '.{space}'")
     edges = {"shared": (SHARED_WINDOW, LOCAL_WINDOW), "local": (LOCAL_WINDOW, 2 * LOCAL_WINDOW)}
     low, high = edges.get(space, (2 * LOCAL_WINDOW, 1 << 62))
-    return lambda g: put(g, (read(g) >= low) & (read(g) < high))
-
-
-TABLE = {"mov": mov, "cvt": cvt, "cvta": cvta, "isspacep": isspacep}
+    return d.compute(lambda x: (x >= low) & (x < high), "u64")

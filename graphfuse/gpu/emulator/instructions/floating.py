@@ -11,13 +11,13 @@ from collections.abc import Callable
 import numpy as np
 
 from graphfuse.gpu.emulator import floats
-from graphfuse.gpu.emulator.decode import Decoder, Source
+from graphfuse.gpu.emulator.decode import Decoder, Source, instruction
 from graphfuse.gpu.emulator.gang import Gang, Step
 from graphfuse.gpu.emulator.parse import Operand
-from graphfuse.gpu.emulator.types import TYPES, Array, Binary, PtxType, Unary
+from graphfuse.gpu.emulator.types import TYPES, Array, Binary, Function, PtxType, Unary
 
-Function = Callable[..., Array]
 ROUNDING = ("rn", "rz", "rm", "rp")
+_ROUNDS = " ".join(ROUNDING)
 
 
 def element(kind: PtxType) -> str:
@@ -51,7 +51,7 @@ def _finish(d: Decoder) -> Unary:
         if ftz:
             x = floats.flush(x)
         if saturate:
-            x = np.where(np.isnan(x), x.dtype.type(0), np.clip(x, x.dtype.type(0), x.dtype.type(1)))
+            x = floats.saturated(x)
         if relu:
             x = floats.relu(x)
         return floats.canonical(x, kind)
@@ -59,48 +59,49 @@ def _finish(d: Decoder) -> Unary:
     return finish
 
 
-def _mode(d: Decoder) -> str:
-    return next((m for m in d.mods if m in ROUNDING), "rn")
-
-
-def _apply(d: Decoder, function: Function, inputs: int) -> Step:
+def _apply(d: Decoder, function: Function | Callable[..., Array], inputs: int) -> Step:
+    apply: Callable[..., Array] = function
     kind = d.type(0)
     ops = d.operands(inputs + 1)
     sources = [source(d, op, kind) for op in ops[1:]]
     if len(d.types) > 1:  # add.f32.f16 and its kin: all but the last operand are narrower
-        sources = [*(_widened(source(d, op, d.type())) for op in ops[1:-1]), sources[-1]]
+        sources = [*(_through(_wide, source(d, op, d.type())) for op in ops[1:-1]), sources[-1]]
     if "ftz" in d.mods and element(kind) == "f32":
-        sources = [_flushed(s) for s in sources]
+        sources = [_through(floats.flush, s) for s in sources]
     put, finish = d.sink(ops[0]), _finish(d)
-    machine = d.machine
     flops = {"fma": 2, "mad": 2}.get(d.name, 1) * (2 if kind.element else 1)
     name = element(kind)
 
     def step(g: Gang) -> None:
-        put(g, packed(kind, finish(function(*(s(g) for s in sources)))))
-        count = machine.report.flops
-        count[name] = count.get(name, 0.0) + flops * (g.mask.size if g.full else int(g.mask.sum()))
+        put(g, packed(kind, finish(apply(*[s(g) for s in sources]))))
+        g.machine.report.count_flops(name, flops * (g.mask.size if g.full else int(g.mask.sum())))
 
     return step
 
 
-def _widened(read: Source) -> Source:
-    return lambda g: read(g).astype(np.float32)
+def _through(function: Unary, read: Source) -> Source:
+    return lambda g: function(read(g))
 
 
-def _flushed(read: Source) -> Source:
-    return lambda g: floats.flush(read(g))
+def _wide(x: Array) -> Array:
+    return x.astype(np.float32)
 
 
+def _kind_and_mode(d: Decoder, index: int = -1) -> tuple[str, str]:
+    """The number type of the operation, and how it rounds."""
+    kind, mode = element(d.type(index)), d.choice(ROUNDING, "rn")
+    if kind == "f64" and mode != "rn":
+        raise d.error("only .rn is emulated for f64")
+    return kind, mode
+
+
+@instruction("add", "sub", "mul", mods=f"{_ROUNDS} ftz sat noftz", floats=True)
 def add_sub_mul(d: Decoder) -> Step:
     """add, sub, mul."""
-    d.only((*ROUNDING, "ftz", "sat", "noftz"))
-    kind, mode = element(d.type(0)), _mode(d)
+    kind, mode = _kind_and_mode(d, 0)
     native: Binary = {"add": np.add, "sub": np.subtract, "mul": np.multiply}[d.name]
     if kind in ("f32", "f64") and mode == "rn":
         return _apply(d, native, 2)
-    if kind == "f64":
-        raise d.error("only .rn is emulated for f64")
 
     def exact(a: Array, b: Array) -> Array:
         x, y = a.astype(np.float64), b.astype(np.float64)
@@ -110,13 +111,11 @@ def add_sub_mul(d: Decoder) -> Step:
     return _apply(d, exact, 2)
 
 
+@instruction("fma", "mad", mods=f"{_ROUNDS} ftz sat relu noftz", floats=True)
 def fma(d: Decoder) -> Step:
     """fma, and mad of floats, which is the same."""
-    d.only((*ROUNDING, "ftz", "sat", "relu", "noftz"))
-    kind, mode = element(d.type(0)), _mode(d)
+    kind, mode = _kind_and_mode(d, 0)
     if kind == "f64":
-        if mode != "rn":
-            raise d.error("only .rn is emulated for f64")
         return _apply(d, floats.fma_f64, 3)
     if kind == "f32" and mode == "rn":
         return _apply(d, floats.fma_f32, 3)
@@ -126,24 +125,6 @@ def fma(d: Decoder) -> Step:
         return floats.narrow(floats.fma_odd(x, y, z), kind, mode)
 
     return _apply(d, exact, 3)
-
-
-def _from_f64(d: Decoder, function: Function, inputs: int) -> Step:
-    """A function computed in float64 and rounded once: exact for div, rcp and sqrt of f32 and narrower."""
-    kind, mode = element(d.type()), _mode(d)
-    if kind == "f64" and mode != "rn":
-        raise d.error("only .rn is emulated for f64")
-
-    def rounded(*numbers: Array) -> Array:
-        return floats.narrow(function(*(x.astype(np.float64) for x in numbers)), kind, mode)
-
-    return _apply(d, rounded, inputs)
-
-
-def divide(d: Decoder) -> Step:
-    """div: `.rn` and the rest exact, `.approx` and `.full` as if `.rn`."""
-    d.only((*ROUNDING, "approx", "full", "ftz"))
-    return _from_f64(d, np.divide, 2)
 
 
 _FUNCTIONS: dict[str, Unary] = {
@@ -158,15 +139,22 @@ _FUNCTIONS: dict[str, Unary] = {
 }
 
 
+@instruction("div", mods=f"{_ROUNDS} approx full ftz", floats=True)
+@instruction(*_FUNCTIONS, mods=f"{_ROUNDS} approx ftz", floats=True)
 def function(d: Decoder) -> Step:
-    """rcp, sqrt, rsqrt, ex2, lg2, sin, cos, tanh."""
-    d.only((*ROUNDING, "approx", "ftz"))
-    return _from_f64(d, _FUNCTIONS[d.name], 1)
+    """Computed in float64 and rounded once: exact for div, rcp and sqrt of f32 and narrower, `.approx` or not."""
+    kind, mode = _kind_and_mode(d)
+    compute: Callable[..., Array] = _FUNCTIONS.get(d.name, np.divide)
+
+    def rounded(*numbers: Array) -> Array:
+        return floats.narrow(compute(*(x.astype(np.float64) for x in numbers)), kind, mode)
+
+    return _apply(d, rounded, 2 if d.name == "div" else 1)
 
 
+@instruction("min", "max", mods="ftz NaN", floats=True)
 def min_max(d: Decoder) -> Step:
     """min, max: the number of a number and NaN, unless `.NaN`; -0 is below +0."""
-    d.only(("ftz", "NaN"))
     smallest, propagate = d.name == "min", "NaN" in d.mods
 
     def choose(a: Array, b: Array) -> Array:
@@ -180,17 +168,15 @@ def min_max(d: Decoder) -> Step:
             pick = np.where(nan_a, a if propagate else b, np.where(nan_b, b if propagate else a, pick))
         return pick
 
-    def choose3(a: Array, b: Array, c: Array) -> Array:
-        return choose(choose(a, b), c)
+    if len(d.ops) == 4:
+        return _apply(d, lambda a, b, c: choose(choose(a, b), c), 3)
+    return _apply(d, choose, 2)
 
-    return _apply(d, choose3, 3) if len(d.ops) == 4 else _apply(d, choose, 2)
 
-
+@instruction("abs", "neg", mods="ftz noftz", floats=True)
 def sign(d: Decoder) -> Step:
     """abs, neg."""
-    d.only(("ftz", "noftz"))
-    kind = d.type()
-    top = 1 << (TYPES[element(kind)].bits - 1)
+    top = 1 << (TYPES[element(d.type())].bits - 1)
 
     def change(x: Array) -> Array:
         bits = x.view(f"u{x.dtype.itemsize}")
@@ -200,47 +186,26 @@ def sign(d: Decoder) -> Step:
     return _apply(d, change, 1)
 
 
+@instruction("copysign", floats=True)
 def copysign(d: Decoder) -> Step:
     """copysign: the sign of a on the magnitude of b."""
-    d.only(())
-
-    def signed(a: Array, b: Array) -> Array:
-        return np.copysign(b, a)
-
-    return _apply(d, signed, 2)
+    return _apply(d, lambda a, b: np.copysign(b, a), 2)
 
 
+_CLASSES: dict[str, Unary] = {
+    "finite": np.isfinite,
+    "infinite": np.isinf,
+    "number": lambda x: ~np.isnan(x),
+    "notanumber": np.isnan,
+    "normal": lambda x: np.isfinite(x) & ((np.abs(x) >= np.finfo(x.dtype).tiny) | (x == 0)),
+    "subnormal": lambda x: (np.abs(x) < np.finfo(x.dtype).tiny) & (x != 0),
+}
+
+
+@instruction("testp", mods=" ".join(_CLASSES), floats=True)
 def testp(d: Decoder) -> Step:
     """testp: what class a number is of."""
-    tests: dict[str, Unary] = {
-        "finite": np.isfinite,
-        "infinite": np.isinf,
-        "number": lambda x: ~np.isnan(x),
-        "notanumber": np.isnan,
-        "normal": lambda x: np.isfinite(x) & ((np.abs(x) >= np.finfo(x.dtype).tiny) | (x == 0)),
-        "subnormal": lambda x: (np.abs(x) < np.finfo(x.dtype).tiny) & (x != 0),
-    }
-    d.only(tests)
-    ops = d.operands(2)
-    read, put = d.source(ops[1], d.type()), d.sink(ops[0])
-    test = next((tests[m] for m in d.mods if m in tests), None)
-    if test is None:
+    name = d.choice(_CLASSES)
+    if not name:
         raise d.error("expected a class of numbers")
-    return lambda g: put(g, test(read(g)))
-
-
-TABLE = {
-    "add": add_sub_mul,
-    "sub": add_sub_mul,
-    "mul": add_sub_mul,
-    "fma": fma,
-    "mad": fma,
-    "div": divide,
-    **dict.fromkeys(_FUNCTIONS, function),
-    "min": min_max,
-    "max": min_max,
-    "abs": sign,
-    "neg": sign,
-    "copysign": copysign,
-    "testp": testp,
-}
+    return d.compute(_CLASSES[name], d.type())

@@ -4,63 +4,39 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphfuse.gpu.emulator.decode import Decoder, Source
+from graphfuse.gpu.emulator.decode import Decoder, instruction
 from graphfuse.gpu.emulator.floats import flush
 from graphfuse.gpu.emulator.gang import Gang, Step
-from graphfuse.gpu.emulator.types import TYPES, Array, Binary, PtxType, Ternary, Unary
+from graphfuse.gpu.emulator.types import TYPES, Array, Binary, PtxType, Unary
 
-
-def _sources(d: Decoder, inputs: int, types: tuple[str, ...]) -> list[Source]:
-    """Reads the sources, all of the instruction's type unless `types` says otherwise."""
-    ops = d.operands(inputs + 1)
-    names = types or (d.type().name,) * inputs
-    return [d.source(op, name) for op, name in zip(ops[1:], names, strict=True)]
-
-
-def one(d: Decoder, function: Unary) -> Step:
-    """A function of one number."""
-    (a,), put = _sources(d, 1, ()), d.sink(d.ops[0])
-    return lambda g: put(g, function(a(g)))
-
-
-def two(d: Decoder, function: Binary, types: tuple[str, ...] = ()) -> Step:
-    """A function of two numbers."""
-    (a, b), put = _sources(d, 2, types), d.sink(d.ops[0])
-    return lambda g: put(g, function(a(g), b(g)))
-
-
-def three(d: Decoder, function: Ternary, types: tuple[str, ...] = ()) -> Step:
-    """A function of three numbers."""
-    (a, b, c), put = _sources(d, 3, types), d.sink(d.ops[0])
-    return lambda g: put(g, function(a(g), b(g), c(g)))
-
+_LOGIC: dict[str, Binary] = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 
 # arithmetic
 
 
+@instruction("add", "sub", mods="sat")
 def add_sub(d: Decoder) -> Step:
     """add, sub."""
-    d.only(("sat",) if d.type().name == "s32" else ())
+    kind = d.type()
     function: Binary = np.add if d.name == "add" else np.subtract
-    if "sat" in d.mods:
-        limits = np.iinfo(np.int32)
+    if "sat" not in d.mods:
+        return d.compute(_of_pairs(kind, function), kind, kind)
+    if kind.name != "s32":
+        raise d.error("unknown modifier '.sat'")
+    limits = np.iinfo(np.int32)
 
-        def saturated(a: Array, b: Array) -> Array:
-            exact = function(a.astype(np.int64), b.astype(np.int64))
-            return np.clip(exact, limits.min, limits.max).astype(np.int32)
+    def saturated(a: Array, b: Array) -> Array:
+        exact = function(a.astype(np.int64), b.astype(np.int64))
+        return np.clip(exact, limits.min, limits.max).astype(np.int32)
 
-        return two(d, saturated)
-    return two(d, _of_pairs(d.type(), function))
+    return d.compute(saturated, kind, kind)
 
 
+@instruction("mul", "mad", mods="lo hi wide")
 def mul_mad(d: Decoder) -> Step:
     """mul, mad: `.lo`, `.hi`, `.wide`."""
-    d.only(("lo", "hi", "wide"))
-    kind = d.type()
-    ops = d.operands(4 if d.name == "mad" else 3)
-    a, b, put = d.source(ops[1], kind), d.source(ops[2], kind), d.sink(ops[0])
+    kind = result = d.type()
     multiply: Binary = np.multiply
-    result = kind
     if "wide" in d.mods:
         result = TYPES[f"{kind.kind}{2 * kind.bits}"]
         wide = result.dtype
@@ -72,9 +48,8 @@ def mul_mad(d: Decoder) -> Step:
     elif "hi" in d.mods:
         multiply = _high64 if kind.bits == 64 else _high
     if d.name == "mul":
-        return lambda g: put(g, multiply(a(g), b(g)))
-    c = d.source(ops[3], result)
-    return lambda g: put(g, multiply(a(g), b(g)) + c(g))
+        return d.compute(multiply, kind, kind)
+    return d.compute(lambda a, b, c: multiply(a, b) + c, kind, kind, result)
 
 
 def _high(a: Array, b: Array) -> Array:
@@ -97,9 +72,9 @@ def _high64(a: Array, b: Array) -> Array:
     return high.view(a.dtype)
 
 
+@instruction("div", "rem")
 def div_rem(d: Decoder) -> Step:
     """div, rem: truncating; by zero all ones, as unspecified as the ISA has it."""
-    d.only(())
 
     def quotient(a: Array, b: Array) -> Array:
         zero = b == 0
@@ -112,20 +87,20 @@ def div_rem(d: Decoder) -> Step:
         ones = np.array(-1).astype(a.dtype)
         return np.where(zero, ones, q if d.name == "div" else r).astype(a.dtype)
 
-    return two(d, quotient)
+    return d.compute(quotient, d.type(), d.type())
 
 
+@instruction("min", "max", mods="relu")
 def min_max(d: Decoder) -> Step:
     """min, max of integers and pairs; `.relu` makes negative results zero."""
-    d.only(("relu",))
     choose: Binary = np.minimum if d.name == "min" else np.maximum
-    relu = "relu" in d.mods
+    kind, relu = d.type(), "relu" in d.mods
 
     def chosen(a: Array, b: Array) -> Array:
         result = choose(a, b)
         return np.maximum(result, 0) if relu else result
 
-    return two(d, _of_pairs(d.type(), chosen))
+    return d.compute(_of_pairs(kind, chosen), kind, kind)
 
 
 def _of_pairs(kind: PtxType, function: Binary) -> Binary:
@@ -141,34 +116,35 @@ def _of_pairs(kind: PtxType, function: Binary) -> Binary:
     return halves
 
 
+_UNARY: dict[str, Unary] = {
+    "abs": np.abs,
+    "neg": np.negative,
+    "not": np.invert,
+    "cnot": lambda a: (a == 0).astype(a.dtype),
+}
+
+
+@instruction(*_UNARY)
 def unary(d: Decoder) -> Step:
     """abs, neg, not, cnot of integers and predicates."""
-    d.only(())
-    functions: dict[str, Unary] = {
-        "abs": np.abs,
-        "neg": np.negative,
-        "not": np.invert,
-        "cnot": lambda a: (a == 0).astype(a.dtype),
-    }
-    return one(d, functions[d.name])
+    return d.compute(_UNARY[d.name], d.type())
 
 
+@instruction(*_LOGIC)
 def logic(d: Decoder) -> Step:
     """and, or, xor."""
-    d.only(())
-    functions: dict[str, Binary] = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
-    return two(d, functions[d.name])
+    return d.compute(_LOGIC[d.name], d.type(), d.type())
 
 
+@instruction("sad")
 def sad(d: Decoder) -> Step:
     """sad: c + |a - b|."""
-    d.only(())
-    return three(d, lambda a, b, c: c + np.where(a < b, b - a, a - b))
+    return d.compute(lambda a, b, c: c + np.where(a < b, b - a, a - b), d.type(), d.type(), d.type())
 
 
+@instruction("dp4a")
 def dp4a(d: Decoder) -> Step:
     """dp4a: four 8-bit products added to a 32-bit sum."""
-    d.only(())
     kinds = [np.int8 if t.kind == "s" else np.uint8 for t in d.types]
 
     def dot(a: Array, b: Array, c: Array) -> Array:
@@ -176,15 +152,15 @@ def dp4a(d: Decoder) -> Step:
         y = np.ascontiguousarray(b)[..., None].view(kinds[1]).astype(np.int64)
         return (c.astype(np.int64) + (x * y).sum(-1)).astype(np.uint32)
 
-    return three(d, dot, ("u32", "u32", "s32"))
+    return d.compute(dot, "u32", "u32", "s32")
 
 
 # shifts and bit fields
 
 
+@instruction("shl", "shr")
 def shift(d: Decoder) -> Step:
     """shl, shr: amounts beyond the width shift everything out."""
-    d.only(())
     kind = d.type()
     bits = kind.bits
 
@@ -195,12 +171,12 @@ def shift(d: Decoder) -> Step:
         moved = a >> np.minimum(n, bits - 1).astype(a.dtype)
         return moved if kind.kind == "s" else np.where(n < bits, moved, a.dtype.type(0))
 
-    return two(d, left if d.name == "shl" else right, (kind.name, "u32"))
+    return d.compute(left if d.name == "shl" else right, kind, "u32")
 
 
+@instruction("shf", mods="l r wrap clamp")
 def funnel(d: Decoder) -> Step:
     """shf: 32 bits out of the 64 of b:a."""
-    d.only(("l", "r", "wrap", "clamp"))
     to_left, wrap = "l" in d.mods, "wrap" in d.mods
 
     def shifted(a: Array, b: Array, n: Array) -> Array:
@@ -209,20 +185,19 @@ def funnel(d: Decoder) -> Step:
         amount = n.astype(np.uint64)
         return ((both >> (np.uint64(32) - amount)) if to_left else (both >> amount)).astype(np.uint32)
 
-    return three(d, shifted)
+    return d.compute(shifted, d.type(), d.type(), d.type())
 
 
+@instruction("bfe")
 def bit_extract(d: Decoder) -> Step:
     """bfe: signed fields take their sign from their last bit, at most the operand's."""
-    d.only(())
     kind = d.type()
     bits = kind.bits
 
     def unsigned_field(a: Array, start: Array, length: Array) -> Array:
         s, n = start & 255, length & 255
         field = np.where(s < 64, a.astype(np.uint64) >> np.minimum(s, 63).astype(np.uint64), np.uint64(0))
-        mask = np.where(n < 64, (np.uint64(1) << np.minimum(n, 63).astype(np.uint64)) - np.uint64(1), ~np.uint64(0))
-        return (field & mask).astype(kind.dtype)
+        return (field & _low_bits(n)).astype(kind.dtype)
 
     def signed_field(a: Array, start: Array, length: Array) -> Array:
         s, n = np.minimum(start & 255, bits - 1).astype(np.int64), (length & 255).astype(np.int64)
@@ -230,69 +205,66 @@ def bit_extract(d: Decoder) -> Step:
         field = ((a.astype(np.int64) >> s) << np.minimum(spare, 63)) >> np.minimum(spare, 63)
         return np.where(n == 0, 0, field).astype(kind.dtype)
 
-    return three(d, signed_field if kind.kind == "s" else unsigned_field, (kind.name, "u32", "u32"))
+    return d.compute(signed_field if kind.kind == "s" else unsigned_field, kind, "u32", "u32")
 
 
+def _low_bits(count: Array) -> Array:
+    """64-bit masks of so many ones."""
+    return np.where(count < 64, (np.uint64(1) << np.minimum(count, 63).astype(np.uint64)) - np.uint64(1), ~np.uint64(0))
+
+
+@instruction("bfi")
 def bit_insert(d: Decoder) -> Step:
     """bfi: the low bits of a put into b."""
-    d.only(())
     kind = d.type()
 
     def insert(a: Array, b: Array, start: Array, length: Array) -> Array:
         s = np.minimum(start & 255, kind.bits).astype(np.uint64)
-        n = np.minimum(length & 255, kind.bits).astype(np.uint64)
-        ones = np.where(n < 64, (np.uint64(1) << (n & np.uint64(63))) - np.uint64(1), ~np.uint64(0))
-        mask = np.where(s < 64, ones << (s & np.uint64(63)), np.uint64(0))
-        moved = np.where(s < 64, a.astype(np.uint64) << (s & np.uint64(63)), np.uint64(0))
+        ones, by = _low_bits(np.minimum(length & 255, kind.bits)), s & np.uint64(63)
+        mask = np.where(s < 64, ones << by, np.uint64(0))
+        moved = np.where(s < 64, a.astype(np.uint64) << by, np.uint64(0))
         return ((b.astype(np.uint64) & ~mask) | (moved & mask)).astype(kind.dtype)
 
-    (a, b, start, length) = _sources(d, 4, (kind.name, kind.name, "u32", "u32"))
-    put = d.sink(d.ops[0])
-    return lambda g: put(g, insert(a(g), b(g), start(g), length(g)))
+    return d.compute(insert, kind, kind, "u32", "u32")
 
 
+@instruction("prmt")
 def permute(d: Decoder) -> Step:
     """prmt.b32, default mode: each nibble of c picks a byte of b:a, its top bit replicates that byte's sign."""
-    d.only(())
 
     def picked(a: Array, b: Array, c: Array) -> Array:
         both = (b.astype(np.uint64) << np.uint64(32)) | a
         result = np.zeros(np.broadcast_shapes(both.shape, c.shape), np.uint32)
         for k in range(4):
             selector = (c >> np.uint32(4 * k)) & np.uint32(15)
-            byte = (both >> ((selector & np.uint32(7)).astype(np.uint64) * np.uint64(8))).astype(np.uint32) & np.uint32(
-                255
-            )
+            by = (selector & np.uint32(7)).astype(np.uint64) * np.uint64(8)
+            byte = (both >> by).astype(np.uint32) & np.uint32(255)
             sign = np.where(byte & np.uint32(128), np.uint32(255), np.uint32(0))
             result |= np.where(selector & np.uint32(8), sign, byte) << np.uint32(8 * k)
         return result
 
-    return three(d, picked)
+    return d.compute(picked, d.type(), d.type(), d.type())
 
 
+@instruction("lop3")
 def lop3(d: Decoder) -> Step:
     """lop3.b32: any function of three bits, given by its table."""
-    d.only(())
-    ops = d.operands(5)
-    a, b, c = (d.source(op, "b32") for op in ops[1:4])
-    table, put = d.constant(ops[4]), d.sink(ops[0])
+    table = d.constant(d.operands(5)[4])
 
-    def step(g: Gang) -> None:
-        x, y, z = a(g), b(g), c(g)
+    def looked_up(x: Array, y: Array, z: Array, _: Array) -> Array:
         result = np.zeros(np.broadcast_shapes(x.shape, y.shape, z.shape), np.uint32)
         for k in range(8):
             if table >> k & 1:
                 result |= (x if k & 4 else ~x) & (y if k & 2 else ~y) & (z if k & 1 else ~z)
-        put(g, result)
+        return result
 
-    return step
+    return d.compute(looked_up, *["b32"] * 4)
 
 
+@instruction("popc", "clz", "bfind", mods="shiftamt")
 def counts(d: Decoder) -> Step:
     """popc, clz, bfind; the result has 32 bits."""
-    d.only(("shiftamt",))
-    kind = d.type()
-    bits = kind.bits
+    bits = d.type().bits
 
     def leading_zeros(a: Array) -> Array:
         smeared = a.copy()
@@ -301,9 +273,7 @@ def counts(d: Decoder) -> Step:
         return np.uint32(bits) - np.bitwise_count(smeared).astype(np.uint32)
 
     def find(a: Array) -> Array:
-        x = a
-        if a.dtype.kind == "i":
-            x = np.where(a < 0, ~a, a).view(f"u{a.dtype.itemsize}")
+        x = np.where(a < 0, ~a, a).view(f"u{a.dtype.itemsize}") if a.dtype.kind == "i" else a
         zeros = leading_zeros(np.ascontiguousarray(x))
         position = zeros if "shiftamt" in d.mods else np.uint32(bits - 1) - zeros
         return np.where(zeros == bits, np.uint32(0xFFFFFFFF), position)
@@ -313,19 +283,19 @@ def counts(d: Decoder) -> Step:
         "clz": leading_zeros,
         "bfind": find,
     }
-    return one(d, functions[d.name])
+    return d.compute(functions[d.name], d.type())
 
 
+@instruction("brev")
 def reverse(d: Decoder) -> Step:
     """brev: bits in the opposite order."""
-    d.only(())
 
     def reversed_bits(a: Array) -> Array:
         octets = np.ascontiguousarray(a)[..., None].view(np.uint8)
         bits = np.unpackbits(octets, axis=-1, bitorder="little")[..., ::-1]
         return np.packbits(bits, axis=-1, bitorder="little").view(a.dtype)[..., 0]
 
-    return one(d, reversed_bits)
+    return d.compute(reversed_bits, d.type())
 
 
 # comparison and selection
@@ -340,12 +310,12 @@ _ORDERED: dict[str, Binary] = {
 }
 _UNSIGNED_ORDER = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 _COMPARISONS = (*_ORDERED, *_UNSIGNED_ORDER, *(f"{c}u" for c in _ORDERED), "num", "nan")
+_COMBINE: dict[str, Binary] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 
-def _comparison(d: Decoder) -> Binary:
-    kind = d.type()
-    name = next((m for m in d.mods if m in _COMPARISONS), None)
-    if name is None:
+def _comparison(d: Decoder, kind: PtxType) -> Binary:
+    name = d.choice(_COMPARISONS)
+    if not name:
         raise d.error("expected a comparison")
     name = _UNSIGNED_ORDER.get(name, name)
     if not kind.is_float:
@@ -366,96 +336,36 @@ def _comparison(d: Decoder) -> Binary:
     return compared
 
 
-_COMBINE: dict[str, Binary] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
-
-
-def setp(d: Decoder) -> Step:
-    """setp: `p|q = (a cmp b) op c`, q the same of the opposite."""
-    d.only((*_COMPARISONS, *_COMBINE, "ftz"))
+@instruction("setp", "set", mods=" ".join((*_COMPARISONS, *_COMBINE, "ftz")))
+def compare(d: Decoder) -> Step:
+    """setp: `p|q = (a cmp b) op c`, q of the opposite. set: all ones (or 1.0) where the comparison holds."""
     kind = d.type()
-    if kind.element:
+    if kind.element and d.name == "setp":
         raise d.error("comparison of packed numbers is not emulated")
-    ops = d.operands(3, 4)
-    compare = _comparison(d)
-    a, b = d.source(ops[1], kind), d.source(ops[2], kind)
-    outputs = ops[0].items if ops[0].kind == "pair" else (ops[0],)
-    puts = [d.sink(o) for o in outputs]
-    combine = next((_COMBINE[m] for m in d.mods if m in _COMBINE), None)
-    c = d.source(ops[3], "pred") if len(ops) == 4 else None
+    ops, holds = d.operands(3, 4), _comparison(d, kind)
+    a, b, c = d.source(ops[1], kind), d.source(ops[2], kind), d.source(ops[-1], "pred") if len(ops) == 4 else None
+    combine = _COMBINE.get(d.choice(_COMBINE))
+    puts = [d.sink(o) for o in (ops[0].items if ops[0].kind == "pair" else ops[:1])]
+    sets, result = d.name == "set", d.types[0]
+    false, true = (np.array(x).astype(result.dtype) for x in (0, 1 if result.is_float else -1))
 
     def step(g: Gang) -> None:
-        holds = compare(a(g), b(g))
-        for put, value in zip(puts, (holds, ~holds), strict=False):
-            put(g, combine(value, c(g)) if combine and c else value)
+        held = holds(a(g), b(g))
+        for put, value in zip(puts, (held, ~held), strict=False):
+            combined = combine(value, c(g)) if combine and c else value
+            put(g, np.where(combined, true, false) if sets else combined)
 
     return step
 
 
-def set_(d: Decoder) -> Step:
-    """set: all ones (or 1.0) where the comparison holds."""
-    d.only((*_COMPARISONS, *_COMBINE, "ftz"))
-    ops = d.operands(3, 4)
-    compare = _comparison(d)
-    result, kind = d.types
-    a, b, put = d.source(ops[1], kind), d.source(ops[2], kind), d.sink(ops[0])
-    combine = next((_COMBINE[m] for m in d.mods if m in _COMBINE), None)
-    c = d.source(ops[3], "pred") if len(ops) == 4 else None
-    true = np.array(1 if result.is_float else -1).astype(result.dtype)
-
-    def step(g: Gang) -> None:
-        holds = compare(a(g), b(g))
-        if combine and c:
-            holds = combine(holds, c(g))
-        put(g, np.where(holds, true, result.dtype.type(0)))
-
-    return step
-
-
+@instruction("selp")
 def selp(d: Decoder) -> Step:
     """selp: a where c holds, else b."""
-    d.only(())
-    kind = d.type().name
-    return three(d, lambda a, b, c: np.where(c, a, b), (kind, kind, "pred"))
+    return d.compute(lambda a, b, c: np.where(c, a, b), d.type(), d.type(), "pred")
 
 
+@instruction("slct", mods="ftz")
 def slct(d: Decoder) -> Step:
     """slct: a where c >= 0, else b."""
-    d.only(("ftz",))
     kind, by = d.types
-    return three(d, lambda a, b, c: np.where(c >= 0, a, b), (kind.name, kind.name, by.name))
-
-
-TABLE = {
-    "div": div_rem,
-    "rem": div_rem,
-    "add": add_sub,
-    "sub": add_sub,
-    "mul": mul_mad,
-    "mad": mul_mad,
-    "min": min_max,
-    "max": min_max,
-    "abs": unary,
-    "neg": unary,
-    "not": unary,
-    "cnot": unary,
-    "and": logic,
-    "or": logic,
-    "xor": logic,
-    "sad": sad,
-    "dp4a": dp4a,
-    "shl": shift,
-    "shr": shift,
-    "shf": funnel,
-    "bfe": bit_extract,
-    "bfi": bit_insert,
-    "prmt": permute,
-    "lop3": lop3,
-    "popc": counts,
-    "clz": counts,
-    "bfind": counts,
-    "brev": reverse,
-    "setp": setp,
-    "set": set_,
-    "selp": selp,
-    "slct": slct,
-}
+    return d.compute(lambda a, b, c: np.where(c >= 0, a, b), kind, kind, by)

@@ -1,22 +1,21 @@
-"""ld, st and hints about caches (PTX ISA 9.7.9). Caches are not modelled."""
+"""ld, st, atom, red and hints about caches (PTX ISA 9.7.9, 9.7.13). Caches are not modelled."""
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
-from graphfuse.gpu.emulator import access
-from graphfuse.gpu.emulator.decode import Decoder, Sink, Source, full
+from graphfuse.gpu.emulator import access, floats
+from graphfuse.gpu.emulator.decode import Decoder, Sink, full, instruction
 from graphfuse.gpu.emulator.gang import Gang, Step, no_step
 from graphfuse.gpu.emulator.heap import BASE
 from graphfuse.gpu.emulator.parse import Instruction, Operand
-from graphfuse.gpu.emulator.types import TYPES, UNSIGNED, Array
+from graphfuse.gpu.emulator.types import TYPES, UNSIGNED, Array, PtxType, Ternary
 
 SPACES = ("global", "shared", "local", "const", "param")
-SCOPES = ("cta", "cluster", "gpu", "sys")
 STRONG = ("relaxed", "acquire", "release", "acq_rel", "volatile", "mmio")
-_CACHE = ("ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "weak", "unified")
+_MORE = r"shared::cta shared::cluster param::entry v2 v4 v8 L[12]::\w+ cta cluster gpu sys ca cg cs lu cv wb wt nc weak"
+_MODS = " ".join((*SPACES, *STRONG, _MORE, "unified"))
+_ACQUIRES, _RELEASES = ("acquire", "acq_rel"), ("release", "acq_rel")
 
 
 def space_of(i: Instruction) -> str:
@@ -26,138 +25,180 @@ def space_of(i: Instruction) -> str:
     return "global" if space in ("const", "param") else space
 
 
-def check_modifiers(d: Decoder, more: tuple[str, ...] = ()) -> None:
-    """Spaces, scopes, semantics, cache hints and vectors, and nothing else."""
-    known = {
-        *SPACES,
-        "shared::cta",
-        "shared::cluster",
-        "param::entry",
-        *SCOPES,
-        *STRONG,
-        *_CACHE,
-        "v2",
-        "v4",
-        "v8",
-        *more,
-    }
-    d.only(known | {m for m in d.mods if re.fullmatch(r"L[12]::\w+", m)})
+def _synchronises(d: Decoder, space: str, how: tuple[str, ...]) -> bool:
+    """Whether an access orders others, between CTAs of the GPU."""
+    return space == "global" and "gpu" in d.mods and bool(d.choice(how))
 
 
+@instruction("ld", mods=_MODS)
 def ld(d: Decoder) -> Step:
     """ld: scalars and vectors; narrow numbers extend to the register."""
-    check_modifiers(d)
-    ops = d.operands(2, 3)
-    kind = d.type()
-    parts = d.vector(ops[0])
-    puts = [d.sink(p) for p in parts]
+    ops, kind = d.operands(2, 3), d.type()
+    puts = [d.sink(p) for p in d.vector(ops[0])]
     if "param" in d.mods or "param::entry" in d.mods:
-        base = ops[1].items[0]
-        if base.kind == "sym":
-            return _load_param(d, ops[1], parts)
-        if not base.name.startswith("%"):
-            return _move(d.source(base, kind), puts[0])
-        return _load_param_at(d, ops[1], parts)
-    address, space, machine = d.address(ops[1]), space_of(d.instruction), d.machine
-    strong = any(m in STRONG for m in d.mods)
-    acquires = space == "global" and "acquire" in d.mods and "gpu" in d.mods
+        return _load_param(d, puts)
     if kind.bits == 128:
         raise d.error("128-bit registers are not emulated: load .v2.b64")
+    address, space = d.address(ops[1]), space_of(d.instruction)
+    strong, acquires = bool(d.choice(STRONG)), _synchronises(d, space, ("acquire",))
 
     def step(g: Gang) -> None:
-        loaded = access.load(machine, g, space, address(g), kind.bytes, len(puts), strong=strong)
+        loaded = access.load(g, space, address(g), kind.bytes, len(puts), strong=strong)
         for k, put in enumerate(puts):
             value = np.ascontiguousarray(loaded[:, k])
             put(g, g.spread(value if value.dtype == kind.dtype else value.view(kind.dtype)))
-        if acquires and machine.published:
-            ctas = g.lane_warps // machine.layout.warps_per_cta
-            machine.published.acquire(ctas, g.flat(address(g)) - BASE)
+        if acquires and g.machine.published:
+            g.machine.published.acquire(g.slots, g.flat(address(g)) - BASE)
 
     return step
 
 
-def _load_param(d: Decoder, operand: Operand, parts: tuple[Operand, ...]) -> Step:
-    """A parameter that the instruction names."""
-    kind, machine, base = d.type(), d.machine, operand.items[0]
-    start = d.symbol(base) + operand.number - BASE
-    puts = [d.sink(p) for p in parts]
-
-    def step(g: Gang) -> None:
-        raw = machine.heap.data[start : start + kind.bytes * len(puts)].view(kind.dtype)
-        for k, put in enumerate(puts):
-            put(g, raw[k : k + 1].reshape(1, 1))
-
-    return step
+def _move(d: Decoder, to: Operand, of: Operand) -> Step:
+    """An argument or a result of a call, which is a register here."""
+    put, read = d.sink(to), d.source(of, d.type())
+    return lambda g: put(g, read(g))
 
 
-def _load_param_at(d: Decoder, operand: Operand, parts: tuple[Operand, ...]) -> Step:
-    """A parameter whose address is in a register: LLVM chooses between addresses rather than pointers."""
-    kind, machine, address = d.type(), d.machine, d.address(operand)
-    puts = [d.sink(p) for p in parts]
+def _load_param(d: Decoder, puts: list[Sink]) -> Step:
+    """A parameter that the instruction names, or whose address is in a register."""
+    kind, machine, operand = d.type(), d.machine, d.ops[1]
+    base, part = operand.items[0], np.arange(kind.bytes * len(puts))
+    if base.kind == "sym":
+        raw = machine.heap.data[d.symbol(base) + operand.number - BASE + part].view(kind.dtype)
+
+        def constants(g: Gang) -> None:
+            for k, put in enumerate(puts):
+                put(g, raw[k : k + 1].reshape(1, 1))
+
+        return constants
+    if not base.name.startswith("%"):
+        return _move(d, d.vector(d.ops[0])[0], base)
+    address = d.address(operand)  # LLVM chooses between addresses rather than pointers
 
     def step(g: Gang) -> None:
         at = g.flat(address(g)) - machine.param_address
         size = max(machine.param_offsets.values(), default=0) + 8
-        if ((at < 0) | (at + kind.bytes * len(puts) > size)).any():
+        if ((at < 0) | (at + len(part) > size)).any():
             raise machine.error("ld.param of an address that is none of a parameter", g.pc, int(g.warps[0]))
-        start = machine.param_address - BASE
+        values = machine.heap.data[machine.param_address - BASE + at[:, None] + part].view(kind.dtype)
         for k, put in enumerate(puts):
-            values = np.stack([machine.heap.data[start + a + k * kind.bytes :][: kind.bytes] for a in at.tolist()])
-            put(g, g.spread(np.ascontiguousarray(values).view(kind.dtype)[:, 0]))
+            put(g, g.spread(np.ascontiguousarray(values[:, k])))
 
     return step
 
 
-def _move(read: Source, put: Sink) -> Step:
-    """An argument or a result of a call, which is a register here."""
-
-    def step(g: Gang) -> None:
-        put(g, read(g))
-
-    return step
-
-
+@instruction("st", mods=_MODS)
 def st(d: Decoder) -> Step:
     """st: scalars and vectors."""
-    check_modifiers(d)
-    ops = d.operands(2, 3)
-    kind = d.type()
+    ops, kind = d.operands(2, 3), d.type()
     if "param" in d.mods:
-        return _move(d.source(ops[1], kind), d.sink(ops[0].items[0]))
+        return _move(d, ops[0].items[0], ops[1])
     if kind.bits == 128:
         raise d.error("128-bit registers are not emulated: store .v2.b64")
     width = UNSIGNED[kind.bits]
     reads = [d.source(p, f"b{kind.bits}") for p in d.vector(ops[1])]
-    address, space, machine = d.address(ops[0]), space_of(d.instruction), d.machine
-    strong = any(m in STRONG for m in d.mods)
-    releases = space == "global" and "release" in d.mods and "gpu" in d.mods
+    address, space = d.address(ops[0]), space_of(d.instruction)
+    strong, releases = bool(d.choice(STRONG)), _synchronises(d, space, ("release",))
 
     def step(g: Gang) -> None:
         values = np.empty((int(g.mask.sum()), len(reads)), width)
         for k, read in enumerate(reads):
             values[:, k] = g.flat(full(g, read(g)))
-        access.store(machine, g, space, address(g), values, strong=strong)
-        if releases and machine.published:
-            ctas = g.lane_warps // machine.layout.warps_per_cta
-            machine.published.release(ctas, g.flat(address(g)) - BASE, update=False)
+        access.store(g, space, address(g), values, strong=strong)
+        if releases and g.machine.published:
+            g.machine.published.release(g.slots, g.flat(address(g)) - BASE, update=False)
 
     return step
 
 
-def hint(d: Decoder) -> Step:
-    """prefetch and the like: nothing to see."""
+_OPERATIONS: dict[str, Ternary] = {
+    "add": lambda old, b, _: floats.canonical(old + b),
+    "min": lambda old, b, _: np.fmin(old, b),
+    "max": lambda old, b, _: np.fmax(old, b),
+    "exch": lambda _, b, __: b,
+    "cas": lambda old, b, c: np.where(old == b, c, old),
+    "inc": lambda old, b, _: np.where(old >= b, np.zeros_like(b), old + np.ones_like(b)),
+    "dec": lambda old, b, _: np.where((old == 0) | (old > b), b, old - np.ones_like(b)),
+    "and": lambda old, b, _: old & b,
+    "or": lambda old, b, _: old | b,
+    "xor": lambda old, b, _: old ^ b,
+}
+"""What an address holds after an operation, from what it held and the operands b and, for cas, c."""
+
+
+def _narrow_add(kind: PtxType) -> Ternary:
+    return lambda old, b, _: floats.narrow(old.astype(np.float64) + b.astype(np.float64), kind.name)
+
+
+@instruction("atom", "red", mods=f"{_MODS} {' '.join(_OPERATIONS)} noftz async")
+def atomic(d: Decoder) -> Step:
+    """atom returns what was there; red does not. Vectors are updated element by element."""
+    if "async" in d.mods:
+        raise d.error("red.async is not emulated")
+    name, kind = d.choice(_OPERATIONS), d.type()
+    if not name:
+        raise d.error("expected an operation")
+    ops = d.ops[d.name == "atom" :]
+    if len(ops) < (3 if name == "cas" else 2):
+        raise d.error("too few operands")
+    puts = [d.sink(o) for o in d.vector(d.ops[0])] if d.name == "atom" else []
+    address, space = d.address(ops[0]), space_of(d.instruction)
+    reads = [d.sources(o, f"b{kind.bits}") for o in (ops[1:3] if name == "cas" else ops[1:2])]
+    acquires, releases = _synchronises(d, space, _ACQUIRES), _synchronises(d, space, _RELEASES)
+    number = TYPES[kind.element or kind.name]
+    update = _narrow_add(number) if name == "add" and number.is_float and number.bits < 32 else _OPERATIONS[name]
+
+    def step(g: Gang) -> None:
+        published, ctas, flags = g.machine.published, g.slots, g.flat(address(g)) - BASE
+        if published and acquires:
+            published.acquire(ctas, flags)
+        operands = [np.moveaxis(read(g), 1, 2)[g.mask] for read in reads]
+        old = _perform(g, space, address(g), operands, number, update)
+        if published and releases:
+            published.release(ctas, flags, update=True)
+        for k, put in enumerate(puts):
+            put(g, g.spread(np.ascontiguousarray(old[:, k])))
+
+    return step
+
+
+def _perform(g: Gang, space: str, address: Array, operands: list[Array], number: PtxType, update: Ternary) -> Array:
+    """Lanes act in a random order at each address: what was there before each did."""
+    if space == "generic":
+        space, address = access.space_of(g, address)
+    dtype, (lanes, count) = operands[0].dtype, operands[0].shape
+    access.load(g, space, address, dtype.itemsize, count, strong=True)
+    memory, index, at = access.locate(g, space, address, dtype.itemsize, count, write=True, strong=True, counted=False)
+    old = np.empty_like(operands[0])
+    for turn in _turns(at, g.machine.rng.permutation(lanes)):
+        old[turn] = memory[index[turn]]
+        held, b, c = (np.ascontiguousarray(x[turn])[..., None] for x in (old, operands[0], operands[-1]))
+        new = update(held.view(number.dtype), b.view(number.dtype), c.view(number.dtype))
+        memory[index[turn]] = np.ascontiguousarray(new.astype(number.dtype, copy=False)).view(dtype)[..., 0]
+    return old
+
+
+def _turns(at: Array, order: Array) -> list[Array]:
+    """Lanes in groups that touch each address once."""
+    by_address = order[np.argsort(at[order], kind="stable")]
+    sorted_at = at[by_address]
+    starts = np.flatnonzero(np.r_[True, sorted_at[1:] != sorted_at[:-1]])
+    rank = np.arange(len(at)) - np.repeat(starts, np.diff(np.r_[starts, len(at)]))
+    return [by_address[rank == r] for r in range(int(rank.max()) + 1)]
+
+
+@instruction("prefetch", "prefetchu", "cp.async.bulk.prefetch", "applypriority", "discard", mods=".*")
+@instruction("nanosleep", "pmevent", mods=".*")
+def nothing(d: Decoder) -> Step:
+    """Hints, and what else has no effect on values."""
     return no_step
 
 
+@instruction("createpolicy", mods=".*")
 def createpolicy(d: Decoder) -> Step:
     """createpolicy: some 64-bit number, which cache hints take."""
     put = d.sink(d.ops[0])
-    policy: Array = np.array([[0x12F0000000000000]], np.uint64)
-
-    def step(g: Gang) -> None:
-        put(g, policy)
-
-    return step
+    return lambda g: put(g, np.array([[0x12F0000000000000]], np.uint64))
 
 
 def narrowest(kernel_code: list[Instruction]) -> int:
@@ -165,16 +206,5 @@ def narrowest(kernel_code: list[Instruction]) -> int:
     widths = [4]
     for i in kernel_code:
         if i.name in ("ld", "st", "atom", "red") and space_of(i) in ("shared", "generic"):
-            widths += [t.bytes for t in i.types if t.name in TYPES and t.bits >= 8]
+            widths += [t.bytes for t in i.types if t.bits >= 8]
     return min(widths)
-
-
-TABLE = {
-    "ld": ld,
-    "st": st,
-    "prefetch": hint,
-    "prefetchu": hint,
-    "applypriority": hint,
-    "discard": hint,
-    "createpolicy": createpolicy,
-}

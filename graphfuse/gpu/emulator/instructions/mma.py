@@ -11,13 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphfuse.gpu.emulator import access
-from graphfuse.gpu.emulator.decode import Decoder, Source, full
+from graphfuse.gpu.emulator.decode import Decoder, instruction
 from graphfuse.gpu.emulator.gang import LANES, Gang, Step
-from graphfuse.gpu.emulator.instructions.control import converged
-from graphfuse.gpu.emulator.machine import Machine
+from graphfuse.gpu.emulator.instructions.control import all_converged
 from graphfuse.gpu.emulator.types import Array, PtxType
-
-_LANE = np.arange(LANES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,43 +66,36 @@ def matrix(registers: Array, fragment: Fragment, kind: PtxType) -> Array:
     return out
 
 
+@instruction("mma", mods=r"m\d+n\d+k\d+ sync aligned row col satfinite")
 def mma(d: Decoder) -> Step:
     """mma.sync.aligned.m16n8kK.row.col."""
-    shape = next((re.fullmatch(r"m(\d+)n(\d+)k(\d+)", m) for m in d.mods if m.startswith(("m1", "m8"))), None)
-    if not shape or shape[1] != "16" or shape[2] != "8":
+    shape = next((found for m in d.mods if (found := re.fullmatch(r"m16n8k(\d+)", m))), None)
+    if not shape:
         raise d.error("only m16n8k* is emulated")
-    d.only(("sync", "aligned", "row", "col", "satfinite", shape[0]))
-    k = int(shape[3])
+    k = int(shape[1])
     to, of_a, of_b, of_c = d.types
     if (k * of_a.bits) not in (128, 256) or of_a.bits != of_b.bits:
         raise d.error("not a shape of these types")
     ops = d.operands(4)
-    a, b, c = ([d.source(o, "b32") for o in d.vector(op)] for op in ops[1:])
+    a, b, c = (d.sources(op, "b32") for op in ops[1:])
     puts = [d.sink(o) for o in d.vector(ops[0])]
     expected = (to.bits // 8, k * of_a.bits // 64, k * of_a.bits // 128, of_c.bits // 8)
-    found = (len(puts), len(a), len(b), len(c))
+    found = tuple(len(d.vector(op)) for op in ops)
     if found != expected:
         raise d.error(f"{', '.join(map(str, found))} registers: expected {', '.join(map(str, expected))}")
-    shape_a, shape_b, shape_c = fragment_a(k, of_a.bits, len(a)), fragment_b(k, of_b.bits, len(b)), fragment_c(8)
-    machine, saturate = d.machine, "satfinite" in d.mods
+    shape_a, shape_b, shape_c = fragment_a(k, of_a.bits, found[1]), fragment_b(k, of_b.bits, found[2]), fragment_c(8)
+    saturate = "satfinite" in d.mods
 
     def step(g: Gang) -> None:
-        for row in range(len(g)):
-            converged(machine, g, row, g.mask[row])
-        left = matrix(_stack(g, a), shape_a, of_a)
-        right = matrix(_stack(g, b), shape_b, of_b)
+        all_converged(g)
+        left, right = matrix(a(g), shape_a, of_a), matrix(b(g), shape_b, of_b)
         total = multiply(left, right)[:, shape_c.row, shape_c.column]
-        total = add_accumulator(total, unpack(_stack(g, c), of_c), saturate=saturate)
-        registers = pack(total, to)
+        registers = pack(add_accumulator(total, unpack(c(g), of_c), saturate=saturate), to)
         for r, put in enumerate(puts):
             put(g, registers[:, r])
-        count_flops(machine, of_a, len(g) * 2 * 16 * 8 * k)
+        count_flops(g, of_a, 2 * 16 * 8 * k)
 
     return step
-
-
-def _stack(g: Gang, reads: list[Source]) -> Array:
-    return np.stack([full(g, r(g)) for r in reads], axis=1)
 
 
 def multiply(a: Array, b: Array) -> Array:
@@ -117,11 +107,9 @@ def multiply(a: Array, b: Array) -> Array:
 
 def add_accumulator(total: Array, accumulator: Array, *, saturate: bool) -> Array:
     """The sum with C; int32 wraps or saturates."""
-    if total.dtype == np.float32:
-        return total + accumulator
     result = total + accumulator
     limits = np.iinfo(np.int32)
-    return np.clip(result, limits.min, limits.max) if saturate else result
+    return np.clip(result, limits.min, limits.max) if saturate and total.dtype != np.float32 else result
 
 
 def unpack(registers: Array, kind: PtxType) -> Array:
@@ -139,97 +127,66 @@ def pack(values: Array, kind: PtxType) -> Array:
         halves = values.astype(kind.dtype)
         pairs = halves.reshape(*values.shape[:-2], values.shape[-2] // 2, 2, LANES)
         return np.ascontiguousarray(np.moveaxis(pairs, -2, -1)).view(np.uint32)[..., 0]
-    if kind.is_float:
-        return values.astype(np.float32).view(np.uint32)
-    return values.astype(np.int32).view(np.uint32)
+    return values.astype(np.float32 if kind.is_float else np.int32).view(np.uint32)
 
 
-def count_flops(machine: Machine, kind: PtxType, flops: int) -> None:
+def count_flops(g: Gang, kind: PtxType, per_warp: int) -> None:
     """For the roofline, by operand type."""
-    name = {"e5m2": "e4m3", "u8": "s8"}.get(kind.name, kind.name)
-    machine.report.flops[name] = machine.report.flops.get(name, 0.0) + flops
+    g.machine.report.count_flops({"e5m2": "e4m3", "u8": "s8"}.get(kind.name, kind.name), len(g) * per_warp)
 
 
-# 8 x 8 matrices of 16-bit elements
+# 8 x 8 matrices of 16-bit elements: lane l has elements 2(l % 4) and the next of row l / 4
 
 
-def _count_of(d: Decoder) -> int:
-    d.only(("sync", "aligned", "m8n8", "x1", "x2", "x4", "trans", "shared", "shared::cta"))
+def _cells(g: Gang, words: Array, *, transposed: bool) -> Array:
+    """Registers [warps, matrices, lanes] as matrices, or matrices as registers: the same bits."""
+    cells = np.ascontiguousarray(words).view(np.uint16).reshape(len(g), -1, 8, 8)
+    return np.ascontiguousarray(cells.swapaxes(2, 3)) if transposed else cells
+
+
+@instruction("ldmatrix", "stmatrix", mods="sync aligned m8n8 x1 x2 x4 trans shared shared::cta")
+def move_matrices(d: Decoder) -> Step:
+    """ldmatrix, stmatrix: lane 8q + r gives the address of row r of matrix q."""
     if "m8n8" not in d.mods or d.type().name != "b16":
         raise d.error("only .m8n8 of .b16 is emulated")
-    return next((n for n in (1, 2, 4) if f"x{n}" in d.mods), 1)
-
-
-def ldmatrix(d: Decoder) -> Step:
-    """ldmatrix: lane 8q + r gives the address of row r of matrix q.
-
-    Lane l gets elements 2(l % 4) and the next of row l / 4.
-    """
-    count = _count_of(d)
-    ops = d.operands(2)
-    puts, address, machine = [d.sink(o) for o in d.vector(ops[0])], d.address(ops[1]), d.machine
-    if len(puts) != count:
-        raise d.error(f"{len(puts)} registers: expected {count}")
-    transposed = "trans" in d.mods
+    count, transposed = int(d.choice(("x1", "x2", "x4"), "x1")[1]), "trans" in d.mods
+    ops, loads = d.operands(2), d.name == "ldmatrix"
+    registers = ops[0 if loads else 1]
+    if len(d.vector(registers)) != count:
+        raise d.error(f"{len(d.vector(registers))} registers: expected {count}")
+    address = d.address(ops[1 if loads else 0])
+    puts = [d.sink(o) for o in d.vector(registers)] if loads else []
+    read = None if loads else d.sources(registers, "b32")
+    addressing = np.arange(LANES) < 8 * count
 
     def step(g: Gang) -> None:
-        rows = _rows(machine, g, address(g), count, None)
-        cells = rows.view(np.uint16).reshape(len(g), count, 8, 8)
-        if transposed:
-            cells = cells.swapaxes(2, 3)
-        words = np.ascontiguousarray(cells).view(np.uint32).reshape(len(g), count, LANES)
+        all_converged(g)
+        saved = g.state()
+        values = _cells(g, read(g), transposed=transposed).view(np.uint64).reshape(-1, 2) if read else None
+        g.restrict(np.broadcast_to(addressing, g.mask.shape).copy())
+        # shared addresses may come generic; both look alike below the windows
+        if values is None:
+            values = access.load(g, "shared", address(g), 8, 2, strong=False)
+        else:
+            access.store(g, "shared", address(g), values, strong=False)
+        g.restore(saved)
+        if not loads:
+            return
+        words = _cells(g, values, transposed=transposed).view(np.uint32).reshape(len(g), count, LANES)
         for q, put in enumerate(puts):
             put(g, words[:, q])
 
     return step
 
 
-def stmatrix(d: Decoder) -> Step:
-    """stmatrix: the inverse of ldmatrix."""
-    count = _count_of(d)
-    ops = d.operands(2)
-    reads, address, machine = [d.source(o, "b32") for o in d.vector(ops[1])], d.address(ops[0]), d.machine
-    if len(reads) != count:
-        raise d.error(f"{len(reads)} registers: expected {count}")
-    transposed = "trans" in d.mods
-
-    def step(g: Gang) -> None:
-        cells = np.ascontiguousarray(_stack(g, reads)).view(np.uint16).reshape(len(g), count, 8, 8)
-        if transposed:
-            cells = np.ascontiguousarray(cells.swapaxes(2, 3))
-        _rows(machine, g, address(g), count, cells.view(np.uint64).reshape(len(g) * count * 8, 2))
-
-    return step
-
-
-def _rows(machine: Machine, g: Gang, address: Array, count: int, values: Array | None) -> Array:
-    """Load, or store, 16 bytes at the addresses of the first 8 * count lanes."""
-    for row in range(len(g)):
-        converged(machine, g, row, g.mask[row])
-    saved = g.state()
-    g.restrict(np.broadcast_to(8 * count > _LANE, g.mask.shape).copy())
-    # shared addresses may come generic; both look alike below the windows
-    if values is None:
-        values = access.load(machine, g, "shared", address, 8, 2, strong=False)
-    else:
-        access.store(machine, g, "shared", address, values, strong=False)
-    g.restore(saved)
-    return np.ascontiguousarray(values)
-
-
+@instruction("movmatrix", mods="sync aligned m8n8 trans")
 def movmatrix(d: Decoder) -> Step:
     """movmatrix: an 8 x 8 matrix transposed across lanes."""
-    d.only(("sync", "aligned", "m8n8", "trans"))
     to, of = d.operands(2)
-    read, put, machine = d.source(of, "b32"), d.sink(to), d.machine
+    read, put = d.sources(of, "b32"), d.sink(to)
 
     def step(g: Gang) -> None:
-        for row in range(len(g)):
-            converged(machine, g, row, g.mask[row])
-        cells = np.ascontiguousarray(full(g, read(g))).view(np.uint16).reshape(len(g), 8, 8)
-        put(g, np.ascontiguousarray(cells.swapaxes(1, 2)).view(np.uint32).reshape(len(g), LANES))
+        all_converged(g)
+        put(g, _cells(g, read(g), transposed=True).view(np.uint32).reshape(len(g), LANES))
 
     return step
-
-
-TABLE = {"mma": mma, "ldmatrix": ldmatrix, "stmatrix": stmatrix, "movmatrix": movmatrix}

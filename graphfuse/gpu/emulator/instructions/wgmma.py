@@ -8,18 +8,19 @@ Registers written since the last wgmma.fence may not be operands.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from graphfuse.gpu.emulator import access
-from graphfuse.gpu.emulator.decode import Decoder, Source, full
+from graphfuse.gpu.emulator.decode import Decoder, Source, full, instruction
+from graphfuse.gpu.emulator.events import Groups
 from graphfuse.gpu.emulator.gang import LANES, STOP, Gang, Split, Step
 from graphfuse.gpu.emulator.hazards import Access
 from graphfuse.gpu.emulator.instructions import mma
-from graphfuse.gpu.emulator.instructions.control import converged
-from graphfuse.gpu.emulator.machine import SHARED_BASE, Machine
+from graphfuse.gpu.emulator.instructions.control import all_converged
+from graphfuse.gpu.emulator.machine import SHARED_BASE, Machine, Part
 from graphfuse.gpu.emulator.parse import Instruction, Kernel, Operand
 from graphfuse.gpu.emulator.tensormap import swizzled
 from graphfuse.gpu.emulator.types import UNSIGNED, Array, PtxType
@@ -29,16 +30,22 @@ _SPANS = {0: 0, 1: 128, 2: 64, 3: 32}
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """What an instruction multiplies: [64, k] by [n, k] elements of `kind`, into `to`."""
+class Matrix:
+    """An operand of [rows, k] elements of `kind`; transposed: rows follow each other (MN-major)."""
 
-    n: int
+    rows: int
     k: int
+    kind: PtxType
+    transposed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What an instruction multiplies, A and the transpose of B, and what becomes of the product."""
+
+    a: Matrix
+    b: Matrix
     to: PtxType
-    kind_a: PtxType
-    kind_b: PtxType
-    a_transposed: bool
-    b_transposed: bool
     negate: bool
     saturate: bool
 
@@ -68,96 +75,75 @@ class Promise:
     warp: int
     before: Array | Promise | None
     fragment: Array | None
-    registers: tuple[str, ...]
     after: Array | None = None
 
 
 @dataclass(eq=False, slots=True)
-class State:
+class Registers:
+    """Of a warp: how many products it has issued, and what its registers are to them."""
+
+    issued: int = 0
+    fenced: bool = False
+    promised: dict[str, tuple[Promise, int]] = field(default_factory=dict[str, tuple[Promise, int]])
+    used: dict[str, Promise] = field(default_factory=dict[str, Promise])
+    touched: set[str] = field(default_factory=set[str])
+    """Written since the last wgmma.fence."""
+
+
+class State(Part):
     """wgmma's state for all warps."""
 
-    issued: dict[int, int] = field(default_factory=dict[int, int])
-    products: dict[tuple[int, int], Product] = field(default_factory=dict[tuple[int, int], Product])
-    open: dict[int, list[Promise]] = field(default_factory=dict[int, list[Promise]])
-    groups: dict[int, list[list[Promise]]] = field(default_factory=dict[int, list[list[Promise]]])
-    promised: dict[int, dict[str, tuple[Promise, int]]] = field(
-        default_factory=dict[int, dict[str, tuple[Promise, int]]]
-    )
-    used: dict[int, dict[str, Promise]] = field(default_factory=dict[int, dict[str, Promise]])
-    touched: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
-    fenced: set[int] = field(default_factory=set[int])
+    def __init__(self, machine: Machine) -> None:
+        super().__init__(machine)
+        self.products: dict[tuple[int, int], Product] = {}
+        self.groups = Groups[int, Promise]()
+        self.warps = defaultdict[int, Registers](Registers)
 
 
-def state(machine: Machine) -> State:
-    """The machine's wgmma state; a new batch of CTAs starts afresh."""
-    found = machine.in_flight.get("wgmma")
-    if not isinstance(found, State):
-        found = machine.in_flight["wgmma"] = State()
-    return found
-
-
-def wgmma(d: Decoder) -> Step:
-    """wgmma.*, by its first modifier."""
-    builders = {"fence": fence, "mma_async": mma_async, "commit_group": commit, "wait_group": wait}
-    if d.mods[0] not in builders:
-        raise d.error(f"unknown modifier '.{d.mods[0]}'")
-    return builders[d.mods[0]](d)
-
-
-def _all_lanes(machine: Machine, g: Gang) -> None:
-    for row in range(len(g)):
-        converged(machine, g, row, g.mask[row])
-
-
+@instruction("wgmma.fence", mods="sync aligned")
 def fence(d: Decoder) -> Step:
     """wgmma.fence: what was written to registers may be an operand from here on."""
-    machine = d.machine
 
     def step(g: Gang) -> None:
-        _all_lanes(machine, g)
-        now = state(machine)
+        all_converged(g)
         for warp in g.warps.tolist():
-            now.fenced.add(warp)
-            now.touched.pop(warp, None)
+            now = g.machine.part(State).warps[warp]
+            now.fenced = True
+            now.touched.clear()
 
     return step
 
 
+@instruction("wgmma.commit_group", mods="sync aligned")
 def commit(d: Decoder) -> Step:
     """wgmma.commit_group."""
-    machine = d.machine
 
     def step(g: Gang) -> None:
-        _all_lanes(machine, g)
-        now = state(machine)
+        all_converged(g)
         for warp in g.warps.tolist():
-            now.groups.setdefault(warp, []).append(now.open.pop(warp, []))
+            g.machine.part(State).groups.commit(warp)
 
     return step
 
 
+@instruction("wgmma.wait_group", mods="sync aligned")
 def wait(d: Decoder) -> Step:
     """wgmma.wait_group: all but the last n groups have happened, once every warp of the warpgroup has issued them."""
     keep, machine = d.constant(d.operands(1)[0]), d.machine
 
     def step(g: Gang) -> int | None:
-        _all_lanes(machine, g)
-        now = state(machine)
+        all_converged(g)
+        now = machine.part(State)
         ready: list[Split] = []
         for split in g.splits:
-            groups = now.groups.get(split.warp, [])
-            done = groups[: len(groups) - keep] if keep < len(groups) else []
-            promises = [p for group in done for p in group]
+            promises = now.groups.due(split.warp, keep)
             behind = next((p.product for p in promises if not _issued_by_all(machine, p.product)), None)
             if behind is not None:
-                split.pc = g.pc
-                behind.waiting.append(split)
-                machine.block(split, _behind(behind))
+                machine.block(split, g.pc, behind.waiting, _behind(behind))
                 continue
             ready.append(split)
-            if done:
-                now.groups[split.warp] = groups[len(done) :]
-                _complete(machine, now, split.warp, promises)
+            now.groups.drop(split.warp, keep)
+            _complete(machine, now.warps[split.warp], split.warp, promises)
         if len(ready) == len(g):
             return None
         if ready:
@@ -178,20 +164,17 @@ def _behind(product: Product) -> Callable[[], str]:
     return lambda: f"a wgmma that {len(product.issuers)} of 4 warps have issued"
 
 
-def _complete(machine: Machine, now: State, warp: int, promises: list[Promise]) -> None:
+def _complete(machine: Machine, now: Registers, warp: int, promises: list[Promise]) -> None:
     for promise in promises:
         _keep(machine, promise)
     if machine.hazards and promises:
-        clocks, agent = machine.hazards.clocks, group_agent(machine, warp)
-        clocks[warp, agent] = max(clocks[warp, agent], promises[-1].product.number + 1)
-    promised = now.promised.get(warp, {})
-    for name in [n for n, (promise, _) in promised.items() if promise.after is not None]:
-        promise, index = promised.pop(name)
-        assert promise.after is not None
-        machine.registers[name][warp] = promise.after[index]
-    used = now.used.get(warp, {})
-    for name in [n for n, promise in used.items() if promise.after is not None]:
-        del used[name]
+        machine.hazards.finished(warp, group_agent(machine, warp), promises[-1].product.number + 1)
+    for name, (promise, index) in list(now.promised.items()):
+        if promise.after is not None:
+            machine.registers[name][warp] = promise.after[index]
+            del now.promised[name]
+    for name in [n for n, promise in now.used.items() if promise.after is not None]:
+        del now.used[name]
 
 
 def group_agent(machine: Machine, warp: int) -> int:
@@ -201,43 +184,40 @@ def group_agent(machine: Machine, warp: int) -> int:
     return layout.warps_per_cluster + rank * (-(-layout.warps_per_cta // 4)) + number // 4
 
 
-def _keep(machine: Machine, promise: Promise) -> None:
-    """Compute a warp's part: its 16 rows."""
+def _keep(machine: Machine, promise: Promise) -> Array:
+    """Compute a warp's part, its 16 rows, unless that has been done."""
+    if promise.after is not None:
+        return promise.after
     product, shape = promise.product, promise.product.shape
-    rows = slice(16 * (promise.warp % machine.layout.warps_per_cta % 4), None)
-    rows = slice(rows.start, rows.start + 16)
+    first = 16 * (promise.warp % machine.layout.warps_per_cta % 4)
     if product.right is None:
-        product.right = operand(
-            machine, product, product.descriptor_b, shape.n, shape.kind_b, transposed=shape.b_transposed
-        )
+        product.right = operand(machine, product, product.descriptor_b, shape.b)
     if promise.fragment is not None:
         values = mma.multiply(promise.fragment, product.right)
     else:
         if product.value is None:
             assert product.descriptor_a is not None
-            left = operand(machine, product, product.descriptor_a, 64, shape.kind_a, transposed=shape.a_transposed)
+            left = operand(machine, product, product.descriptor_a, shape.a)
             product.value = mma.multiply(left, product.right)
-        values = product.value[rows]
-    where = mma.fragment_c(shape.n)
+        values = product.value[first : first + 16]
+    where = mma.fragment_c(shape.b.rows)
     total = values[where.row, where.column]
     if shape.negate:
         total = 0 - total  # the operands are negated, the sum starts at +0
     before = promise.before
     if isinstance(before, Promise):
-        if before.after is None:
-            _keep(machine, before)
-        before = before.after
+        before = _keep(machine, before)
     if before is not None:
         total = mma.add_accumulator(total, mma.unpack(before, shape.to), saturate=shape.saturate)
-    promise.after = mma.pack(total, shape.to)
-    promise.before = None
+    promise.after, promise.before = mma.pack(total, shape.to), None
+    return promise.after
 
 
 # shared operands
 
 
-def element_addresses(descriptor: int, rows: int, k: int, elem: int, *, transposed: bool) -> Array:
-    """Shared addresses of a [rows, k] operand's elements (PTX ISA, "Matrix-descriptor", "Strides", canonical layouts).
+def element_addresses(descriptor: int, of: Matrix) -> Array:
+    """Shared addresses of an operand's elements (PTX ISA, "Matrix-descriptor", "Strides", canonical layouts).
 
     K-major: 8 rows of `span` bytes make a core, cores follow each other by the stride offset; without a swizzle a core
     is 8 rows of 16 bytes, and the next 16 bytes of k come after the leading offset. MN-major: rows and k change places,
@@ -246,8 +226,9 @@ def element_addresses(descriptor: int, rows: int, k: int, elem: int, *, transpos
     start = (descriptor & 0x3FFF) << 4
     leading, stride = (descriptor >> 16 & 0x3FFF) << 4, (descriptor >> 32 & 0x3FFF) << 4
     span = _SPANS[descriptor >> 62 & 3]
-    row, column = np.ogrid[0:rows, 0:k]
-    if not transposed:
+    row, column = np.ogrid[0 : of.rows, 0 : of.k]
+    elem = of.kind.bytes
+    if not of.transposed:
         byte = column * elem
         if span:
             offset = row // 8 * stride + row % 8 * span + byte
@@ -261,63 +242,47 @@ def element_addresses(descriptor: int, rows: int, k: int, elem: int, *, transpos
     return swizzled(start + offset, span)
 
 
-def operand(
-    machine: Machine, product: Product, descriptor: int, rows: int, kind: PtxType, *, transposed: bool
-) -> Array:
+def operand(machine: Machine, product: Product, descriptor: int, of: Matrix) -> Array:
     """Read an operand from shared memory as numbers."""
-    positions = _positions(machine, product, descriptor, rows, kind, transposed=transposed)
-    raw = machine.shared.view(UNSIGNED[kind.bits])[positions // kind.bytes]
-    return mma.numbers(raw, kind)
+    positions = _positions(machine, descriptor, of) + product.slot * machine.layout.shared_stride
+    return mma.numbers(machine.shared.view(UNSIGNED[of.kind.bits])[positions // of.kind.bytes], of.kind)
 
 
-def _positions(
-    machine: Machine, product: Product, descriptor: int, rows: int, kind: PtxType, *, transposed: bool
-) -> Array:
-    key = (descriptor, rows, product.shape.k, kind.bytes, transposed)
-    cache = machine.operand_positions
+def _positions(machine: Machine, descriptor: int, of: Matrix) -> Array:
+    """Where an operand's elements are in a CTA's shared memory."""
+    cache, key = machine.operand_positions, (descriptor, of)
     if key not in cache:
-        cache[key] = (
-            element_addresses(descriptor, rows, product.shape.k, kind.bytes, transposed=transposed) - SHARED_BASE
-        )
-    return cache[key] + product.slot * machine.layout.shared_stride
+        cache[key] = element_addresses(descriptor, of) - SHARED_BASE
+    return cache[key]
 
 
-def _check_operand(machine: Machine, g: Gang, warp: int, product: Product, side: str, descriptor: int) -> None:
-    """The matrix that a descriptor says is in shared memory, for the left or the right side, is there."""
-    layout, shape = machine.layout, product.shape
-    if side == "left":
-        rows, kind, transposed = 64, shape.kind_a, shape.a_transposed
-    else:
-        rows, kind, transposed = shape.n, shape.kind_b, shape.b_transposed
+def _check_operand(g: Gang, warp: int, product: Product, descriptor: int, of: Matrix) -> None:
+    """The matrix that a descriptor says is in shared memory is there."""
+    machine, layout = g.machine, g.machine.layout
     if descriptor >> 49 & 7:
         raise machine.error("a descriptor with a base offset is not emulated", g.pc, warp)
-    positions = _positions(machine, product, descriptor, rows, kind, transposed=transposed)
-    base = product.slot * layout.shared_stride
-    low, high = int(positions.min()) - base, int(positions.max()) - base + kind.bytes
+    positions = _positions(machine, descriptor, of)
+    low, high = int(positions.min()), int(positions.max()) + of.kind.bytes
     if low < 0 or high > layout.shared_bytes:
         message = f"out of bounds: the operand covers {low + SHARED_BASE:#x} to {high + SHARED_BASE:#x}"
         raise machine.error(f"{message}, shared memory ends at {layout.shared_bytes + SHARED_BASE:#x}", g.pc, warp)
     if machine.hazards:
-        key = ("units", descriptor, rows, shape.k, kind.bytes, transposed)
-        cache = machine.operand_positions
+        cache, key = machine.operand_positions, ("units", descriptor, of)
         if key not in cache:
-            cache[key] = np.unique((positions - base) // layout.unit)[None]
-        units = cache[key] + base // layout.unit
-        by = Access(np.array([warp]), np.array([LANES]), g.pc)
-        agent, time = group_agent(machine, warp), product.number + 1
-        with access.located(machine, by):
-            machine.hazards.read(by, units, agent=agent, time=time, asynchronous=True)
+            cache[key] = np.unique(positions // layout.unit)[None]
+        units = cache[key] + product.slot * layout.shared_stride // layout.unit
+        by, agent = Access.of_one(warp, LANES, g.pc), group_agent(machine, warp)
+        machine.hazards.read(by, units, agent=agent, time=product.number + 1, asynchronous=True)
 
 
 # issue
 
 
-def _shape(d: Decoder) -> tuple[Shape, Operand, Operand, Operand, Operand]:
-    """The instruction's shape and its operands d, a, b, scale-d; immediates are checked."""
+def _shape(d: Decoder) -> Shape:
+    """The instruction's shape; immediates are checked."""
     match = next((m for m in (re.fullmatch(r"m64n(\d+)k(\d+)", x) for x in d.mods) if m), None)
     if match is None or len(d.types) != 3:
         raise d.error("expected m64nNkK and three types")
-    d.only(("mma_async", "sync", "aligned", "satfinite", match[0]))
     n, k = int(match[1]), int(match[2])
     to, of_a, of_b = d.types
     if n % 8 or not 8 <= n <= 256 or k * of_a.bits != 256 or of_a.bits != of_b.bits:
@@ -331,46 +296,43 @@ def _shape(d: Decoder) -> tuple[Shape, Operand, Operand, Operand, Operand]:
     scales, flags = ([1, 1], rest) if integer else (rest[:2], rest[2:])
     if any(s not in (1, -1) for s in scales) or any(f not in (0, 1) for f in flags):
         raise d.error(f"immediates {rest}: expected scales of 1 or -1, then 0 or 1")
-    b_transposed = bool(flags[-1]) if flags else False
-    a_transposed = bool(flags[0]) if len(flags) == 2 else False
-    negate = scales[0] * scales[1] < 0
-    shape = Shape(n, k, to, of_a, of_b, a_transposed, b_transposed, negate, "satfinite" in d.mods)
+    left = Matrix(64, k, of_a, len(flags) == 2 and bool(flags[0]))
+    right = Matrix(n, k, of_b, bool(flags) and bool(flags[-1]))
     if len(ops[0].items) != n * to.bits // 64 or (from_registers and len(ops[1].items) != 4):
         raise d.error(f"{len(ops[0].items)} accumulator registers: expected {n * to.bits // 64}")
-    return shape, ops[0], ops[1], ops[2], ops[3]
+    return Shape(left, right, to, scales[0] * scales[1] < 0, "satfinite" in d.mods)
 
 
+@instruction("wgmma.mma_async", mods=r"sync aligned satfinite m64n\d+k\d+")
 def mma_async(d: Decoder) -> Step:
     """wgmma.mma_async: D = A B (+ D), when it is waited for."""
-    shape, to, a, b, scale = _shape(d)
-    machine = d.machine
-    names = tuple(o.name for o in to.items)
-    a_names = tuple(o.name for o in a.items) if a.kind == "vec" else ()
-    fragment = [d.source(o, "b32") for o in a.items] if a.kind == "vec" else None
-    descriptor_a = d.source(a, "b64") if fragment is None else None
+    shape, machine = _shape(d), d.machine
+    to, a, b, scale = d.ops[:4]
+    names, a_names = tuple(o.name for o in to.items), tuple(o.name for o in a.items)
+    fragment = d.sources(a, "b32") if a_names else None
+    descriptor_a = None if a_names else d.source(a, "b64")
     descriptor_b, adds = d.source(b, "b64"), d.source(scale, "pred")
 
     def step(g: Gang) -> None:
-        _all_lanes(machine, g)
-        now = state(machine)
-        left = _uniform(machine, g, descriptor_a) if descriptor_a else [None] * len(g)
-        right = _uniform(machine, g, descriptor_b)
-        add = full(g, adds(g))
-        rows = mma.matrix(_read(g, fragment), _FRAGMENT[shape.kind_a.bits], shape.kind_a) if fragment else None
+        all_converged(g)
+        now = machine.part(State)
+        left = _uniform(g, descriptor_a) if descriptor_a else [None] * len(g)
+        right, add = _uniform(g, descriptor_b), full(g, adds(g))
+        kind = shape.a.kind
+        rows = mma.matrix(fragment(g), _FRAGMENT[kind.bits], kind) if fragment else None
         for row, warp in enumerate(g.warps.tolist()):
-            _check_registers(machine, g, now, warp, names, a_names, adds=bool(add[row, 0]))
-            product = _product(machine, g, now, warp, shape, left[row], right[row])
-            a_at = left[row]
+            registers, a_at, b_at = now.warps[warp], left[row], right[row]
+            _check_registers(g, registers, warp, names if add[row, 0] else (), a_names)
+            product = _product(g, now, warp, shape, a_at, b_at)
             if a_at is not None:
-                _check_operand(machine, g, warp, product, "left", a_at)
-            _check_operand(machine, g, warp, product, "right", right[row])
-            before = _before(machine, now, warp, names) if add[row, 0] else None
-            promise = Promise(product, warp, before, rows[row] if rows is not None else None, names)
-            now.open.setdefault(warp, []).append(promise)
-            promised = now.promised.setdefault(warp, {})
-            promised.update((name, (promise, k)) for k, name in enumerate(names))
-            now.used.setdefault(warp, {}).update((name, promise) for name in a_names)
-        mma.count_flops(machine, shape.kind_a, len(g) * 2 * 16 * shape.n * shape.k)
+                _check_operand(g, warp, product, a_at, shape.a)
+            _check_operand(g, warp, product, b_at, shape.b)
+            before = _before(machine, registers, warp, names) if add[row, 0] else None
+            promise = Promise(product, warp, before, rows[row] if rows is not None else None)
+            now.groups.open[warp].append(promise)
+            registers.promised.update((name, (promise, k)) for k, name in enumerate(names))
+            registers.used.update(dict.fromkeys(a_names, promise))
+        mma.count_flops(g, kind, 2 * 16 * shape.b.rows * shape.b.k)
 
     return step
 
@@ -378,39 +340,35 @@ def mma_async(d: Decoder) -> Step:
 _FRAGMENT = {bits: mma.fragment_a(256 // bits, bits, 4) for bits in (8, 16, 32)}
 
 
-def _read(g: Gang, reads: list[Source]) -> Array:
-    return np.stack([full(g, r(g)) for r in reads], axis=1)
-
-
-def _uniform(machine: Machine, g: Gang, read: Source) -> list[int]:
+def _uniform(g: Gang, read: Source) -> list[int]:
     values = full(g, read(g))
     if (values != values[:, :1]).any():
         row = int(np.argmax((values != values[:, :1]).any(1)))
-        raise machine.error("the descriptor differs between lanes", g.pc, int(g.warps[row]))
+        raise g.machine.error("the descriptor differs between lanes", g.pc, int(g.warps[row]))
     return values[:, 0].tolist()
 
 
 def _check_registers(
-    machine: Machine, g: Gang, now: State, warp: int, names: tuple[str, ...], a_names: tuple[str, ...], *, adds: bool
+    g: Gang, now: Registers, warp: int, accumulators: tuple[str, ...], a_names: tuple[str, ...]
 ) -> None:
+    """Registers that are operands may be: accumulators only those that are added to."""
+    machine = g.machine
     if not machine.checks:
         return
-    if warp not in now.fenced:
+    if not now.fenced:
         raise machine.error("no wgmma.fence before the first wgmma.mma_async", g.pc, warp)
-    touched = now.touched.get(warp, set())
-    for name in (*a_names, *(names if adds else ())):
-        if name in touched:
+    for name in (*a_names, *accumulators):
+        if name in now.touched:
             raise machine.error(f"register {_plain(name)} was written with no wgmma.fence since", g.pc, warp)
-    promised = now.promised.get(warp, {})
     for name in a_names:
-        if name in promised:
+        if name in now.promised:
             raise machine.error(f"register {_plain(name)} of A is the result of a wgmma not waited for", g.pc, warp)
 
 
-def _product(machine: Machine, g: Gang, now: State, warp: int, shape: Shape, left: int | None, right: int) -> Product:
+def _product(g: Gang, now: State, warp: int, shape: Shape, left: int | None, right: int) -> Product:
     """The product that this warp's warpgroup is at; its warps must agree on it."""
-    number = now.issued.get(warp, 0)
-    now.issued[warp] = number + 1
+    machine, number = g.machine, now.warps[warp].issued
+    now.warps[warp].issued += 1
     slot = machine.layout.slot_of(warp)
     group = slot * 16 + warp % machine.layout.warps_per_cta // 4
     key = (group, number)
@@ -422,29 +380,19 @@ def _product(machine: Machine, g: Gang, now: State, warp: int, shape: Shape, lef
         raise machine.error("the warps of the warpgroup execute different wgmmas or descriptors", g.pc, warp)
     product.issuers.add(warp)
     if product.waiting and _issued_by_all(machine, product):
-        waiting, product.waiting = product.waiting, []
-        for split in waiting:
-            machine.wake(split, split.pc)
+        machine.wake(product.waiting, 0)
     return product
 
 
-def _before(machine: Machine, now: State, warp: int, names: tuple[str, ...]) -> Array | Promise:
-    promised = now.promised.get(warp, {})
-    first = promised.get(names[0])
-    if first and all(promised.get(name) == (first[0], k) for k, name in enumerate(names)):
+def _before(machine: Machine, now: Registers, warp: int, names: tuple[str, ...]) -> Array | Promise:
+    first = now.promised.get(names[0])
+    if first and all(now.promised.get(name) == (first[0], k) for k, name in enumerate(names)):
         return first[0]
     for name in names:
-        if name in promised:
-            promise, index = promised[name]
-            _keep_all(machine, promise)
-            assert promise.after is not None
-            machine.registers[name][warp] = promise.after[index]
+        if name in now.promised:
+            promise, index = now.promised[name]
+            machine.registers[name][warp] = _keep(machine, promise)[index]
     return np.stack([machine.registers[name][warp] for name in names])
-
-
-def _keep_all(machine: Machine, promise: Promise) -> None:
-    if promise.after is None:
-        _keep(machine, promise)
 
 
 # registers between issue and wait
@@ -452,22 +400,18 @@ def _keep_all(machine: Machine, promise: Promise) -> None:
 
 def tracked(kernel: Kernel) -> frozenset[str]:
     """Registers that wgmmas have as operands, and those that moves connect with them."""
-    found: set[str] = set()
-    moves: dict[str, set[str]] = {}
+    moves: dict[str, set[str]] = defaultdict(set)
     for i in kernel.code:
-        if i.name == "wgmma" and i.mods[0] == "mma_async":
-            for op in i.operands[:2]:
-                found.update(o.name for o in op.items)
-        elif _is_copy(i):
+        if _is_copy(i):
             to, of = i.operands
-            moves.setdefault(to.name, set()).add(of.name)
-            moves.setdefault(of.name, set()).add(to.name)
-    work = list(found)
+            moves[to.name].add(of.name)
+            moves[of.name].add(to.name)
+    work = [o.name for i in kernel.code if i.opcode.startswith("wgmma.mma") for op in i.operands[:2] for o in op.items]
+    found: set[str] = set()
     while work:
-        for name in moves.get(work.pop(), ()):
-            if name not in found:
-                found.add(name)
-                work.append(name)
+        if (name := work.pop()) not in found:
+            found.add(name)
+            work.extend(moves.get(name, ()))
     return frozenset(found)
 
 
@@ -477,15 +421,15 @@ def _is_copy(i: Instruction) -> bool:
 
 def watched(d: Decoder, step: Step) -> Step:
     """Check an instruction that touches registers which wgmmas use."""
-    names = d.machine.wgmma_registers
-    if not names or d.name == "wgmma" or (not d.machine.checks and not _is_copy(d.instruction)):
+    machine, names, copies = d.machine, d.machine.wgmma_registers, _is_copy(d.instruction)
+    if not names or d.name == "wgmma" or not (machine.checks or copies):
         return step
     first = 0 if d.name in _NO_RESULT else 1
     writes = {n for o in d.ops[:first] for n in _registers(o) if n in names}
     reads = {n for o in d.ops[first:] for n in _registers(o) if n in names}
     if not reads and not writes:
         return step
-    return _watch_copy(d, step) if _is_copy(d.instruction) else _watch(d, step, reads, writes)
+    return _watch_copy(d, step) if copies else _watch(step, reads, writes)
 
 
 _NO_RESULT = frozenset({"st", "red", "bra", "brx", "bar", "barrier", "fence", "stmatrix", "cp", "ret", "exit"})
@@ -495,50 +439,44 @@ def _registers(o: Operand) -> list[str]:
     return [o.name] if o.kind == "reg" else [n for item in o.items for n in _registers(item)]
 
 
-def _watch(d: Decoder, step: Step, reads: set[str], writes: set[str]) -> Step:
-    machine = d.machine
-
+def _watch(step: Step, reads: set[str], writes: set[str]) -> Step:
     def run(g: Gang) -> int | None:
-        now = state(machine)
+        state = g.machine.part(State)
         for warp in g.warps.tolist():
-            _refuse(machine, g, warp, now.promised.get(warp), reads, "reads")
-            _refuse(machine, g, warp, now.promised.get(warp), writes, "writes")
-            _refuse(machine, g, warp, now.used.get(warp), writes, "writes")
-            if writes:
-                now.touched.setdefault(warp, set()).update(writes)
+            now = state.warps[warp]
+            _refuse(g, warp, now.promised, reads, "reads")
+            _refuse(g, warp, now.promised, writes, "writes")
+            _refuse(g, warp, now.used, writes, "writes")
+            now.touched |= writes
         return step(g)
 
     return run
 
 
-def _refuse(
-    machine: Machine, g: Gang, warp: int, held: Mapping[str, object] | None, names: set[str], verb: str
-) -> None:
+def _refuse(g: Gang, warp: int, held: Mapping[str, object], names: set[str], verb: str) -> None:
     if held and (bad := names & held.keys()):
         message = f"{verb} register {_plain(min(bad))} of a wgmma not waited for"
-        raise machine.error(message, g.pc, warp)
+        raise g.machine.error(message, g.pc, warp)
 
 
 def _watch_copy(d: Decoder, step: Step) -> Step:
     to, of = (o.name for o in d.ops)
-    machine = d.machine
 
     def run(g: Gang) -> int | None:
-        now = state(machine)
+        state = g.machine.part(State)
         result = step(g)
         assert result != STOP
         for warp in g.warps.tolist():
-            promised = now.promised.get(warp)
-            if promised and of in promised:
-                promised[to] = promised[of]
-            elif machine.checks:
-                _refuse(machine, g, warp, promised, {to}, "writes")
-                _refuse(machine, g, warp, now.used.get(warp), {to}, "writes")
-            touched = now.touched.setdefault(warp, set())
-            if of in touched:
-                touched.add(to)
+            now = state.warps[warp]
+            if of in now.promised:
+                now.promised[to] = now.promised[of]
+            elif g.machine.checks:
+                _refuse(g, warp, now.promised, {to}, "writes")
+                _refuse(g, warp, now.used, {to}, "writes")
+            if of in now.touched:
+                now.touched.add(to)
             else:
-                touched.discard(to)
+                now.touched.discard(to)
         return result
 
     return run
@@ -546,7 +484,3 @@ def _watch_copy(d: Decoder, step: Step) -> Step:
 
 def _plain(name: str) -> str:
     return name.split("#", maxsplit=1)[0]
-
-
-Builder = Callable[[Decoder], Step]
-TABLE: dict[str, Builder] = {"wgmma": wgmma}
