@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graphfuse.blockgen.index import Index, IndexSpace, coefficient, linear, strides_of
-from graphfuse.blockgen.movement import shape_of, sources
+from graphfuse.blockgen.movement import reduced_at, shape_of, sources
 from graphfuse.dialects import graph
-from graphfuse.ir.core import Op, Trait, Value, attr_int, dims_of
+from graphfuse.ir.core import Op, Trait, Value, attr_int, attr_ints
 from graphfuse.symbolic import Dim, substitute, sym, symbols
 
 
@@ -118,17 +118,9 @@ class AccessAnalysis:
 
     def _reduce(self, op: Op, index: Index) -> None:
         (x,) = op.operands
-        axes, keep = dims_of(op.attrs["axes"]), bool(op.attrs.get("keepdims", False))
-        outer = iter(index)
-        full: list[Dim] = []
-        for i, d in enumerate(shape_of(x)):
-            if i in axes:
-                full.append(self.space.fresh("r", 0, d - 1))
-                if keep:
-                    next(outer)
-            else:
-                full.append(next(outer))
-        self.visit(x, tuple(full))
+        axes = attr_ints(op, "axes")
+        inner = [self.space.fresh("r", 0, d - 1) for i, d in enumerate(shape_of(x)) if i in axes]
+        self.visit(x, reduced_at(op, index, inner))
 
 
 @dataclass(frozen=True, slots=True)

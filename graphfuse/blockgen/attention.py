@@ -205,13 +205,8 @@ class AttentionKernel:
         leaves = dict(ev.leaves)
         for op in self.reduces:
             (x,) = op.operands
-            keep = None
-            if op.attrs["kind"] == "sum" and x not in ev.leaves:
-                keep = (
-                    Leaf(p.pointer, p.strides, p.shape, p.offset)
-                    if element_of(x) == element_of(self.roles.output.lhs)
-                    else None
-                )
+            is_last = op.attrs["kind"] == "sum" and x not in ev.leaves
+            keep = p if is_last and element_of(x) == element_of(self.roles.output.lhs) else None
             self._reduce_row(op, row, keep)
             if keep is not None:
                 ev.leaves[x] = keep
@@ -257,9 +252,9 @@ class AttentionKernel:
         vectors = min(2, max(1, -(-columns // self.lanes))) if isinstance(columns, int) else 2
         width = _width(columns, vectors, self.lanes)
 
-        def tile(q: Dim, _: Carried) -> list[Value]:
+        def tile(q: Dim, _: Carried) -> Carried:
             self._value_tile(q, row, height, width, columns)
-            return []
+            return ()
 
         self.kernel.ev.loop("q", ceildiv(columns, width), tile)
 

@@ -10,7 +10,7 @@ and lanes run and which values are computed ahead.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -255,26 +255,26 @@ class Evaluator:
         strides = self._lane_strides(offset)
         if strides is None or (self._mask is not None and any(s != 0 for s in strides)):
             return self._gather(leaf, offset)
-        base = self.index(substitute(offset, {lane.name: 0 for lane in self.lanes}))
+        base = self.index(self._start(offset))
         if all(s == 0 for s in strides):
             if self._mask is not None:
                 return self._gather(leaf, offset)
             return self.emit(block.load, leaf.pointer, base)
         shape = tuple(lane.extent if s != 0 else 1 for lane, s in zip(self.lanes, strides, strict=True))
-        limited = tuple(
-            i for i, (lane, s) in enumerate(zip(self.lanes, strides, strict=True))
-            if s != 0 and lane.limit is not None and not self._stays_inside(leaf, index, lane)
-        )  # fmt: skip
-        limits = [self.index(self._limit(i)) for i in limited]
-        attrs: dict[str, Attr] = {"limited": limited} if limited else {}
+        limits, attrs = self._limits(leaf, index, [i for i, s in enumerate(strides) if s != 0])
         if leaf.ahead and strides[-1] == 1:
             attrs["ahead"] = leaf.ahead
         return self.emit(block.load_view, leaf.pointer, base, *limits, shape=shape, strides=strides, **attrs)
 
-    def _limit(self, lane: int) -> Dim:
-        limit = self.lanes[lane].limit
-        assert limit is not None
-        return limit
+    def _start(self, offset: Dim) -> Dim:
+        """Where the first lanes are."""
+        return substitute(offset, {lane.name: 0 for lane in self.lanes})
+
+    def _limits(self, leaf: Leaf, index: Index, lanes: Iterable[int]) -> tuple[list[Value], dict[str, Attr]]:
+        """The limits of a view's lanes that may leave the leaf, and the attribute that says which they are."""
+        found = [(i, self.lanes[i]) for i in lanes]
+        cut = {i: n.limit for i, n in found if n.limit is not None and not self._stays_inside(leaf, index, n)}
+        return [self.index(limit) for limit in cut.values()], {"limited": tuple(cut)} if cut else {}
 
     def _stays_inside(self, leaf: Leaf, index: Index, lane: Lane) -> bool:
         """Whether even the lanes past the limit read inside the leaf (padded panels are made for that)."""
@@ -339,16 +339,10 @@ class Evaluator:
             live = self.live_lanes()
             self.builder.op(block.store, leaf.pointer, offsets, value, *([] if live is None else [live]))
             return
-        base = self.index(substitute(offset, {lane.name: 0 for lane in self.lanes}))
-        limited = tuple(
-            i for i, lane in enumerate(self.lanes)
-            if lane.limit is not None and not self._stays_inside(leaf, index, lane)
-        )  # fmt: skip
-        attrs: dict[str, Attr] = {"strides": strides}
-        if limited:
-            attrs["limited"] = limited
-        limits = [self.index(self._limit(i)) for i in limited]
-        start = substitute(offset, {lane.name: 0 for lane in self.lanes})
+        start = self._start(offset)
+        base = self.index(start)
+        limits, attrs = self._limits(leaf, index, range(len(self.lanes)))
+        attrs = {"strides": strides, **attrs}
         if leaf.stream_elems and all(_divides(leaf.stream_elems, d) for d in (start, *strides[:-1])):
             attrs["stream"] = True
         operands = [leaf.pointer, base, value, *limits]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from graphfuse.blockgen.evaluate import Evaluator, accumulator, running_elem
 from graphfuse.blockgen.index import Index
-from graphfuse.blockgen.movement import Source, shape_of
+from graphfuse.blockgen.movement import Source, reduced_at, shape_of
 from graphfuse.dialects import block, graph
 from graphfuse.dialects.elementwise import COMBINE, neutral
 from graphfuse.ir.core import Op, OpDef, Value, attr_int, attr_ints, attr_number, dims_of, tensor_of
@@ -28,23 +28,13 @@ def _iota(ev: Evaluator, op: Op, index: Index) -> Value:
 
 def _reduce(ev: Evaluator, op: Op, index: Index) -> Value:
     (x,) = op.operands
-    axes, kind = attr_ints(op, "axes"), str(op.attrs["kind"])
-    keep = bool(op.attrs.get("keepdims", False))
-    shape = shape_of(x)
+    axes = attr_ints(op, "axes")
+    sizes = [d for i, d in enumerate(shape_of(x)) if i in axes]
 
     def term(at: tuple[Dim, ...]) -> Value:
-        inner, outer = iter(at), iter(index)
-        full: list[Dim] = []
-        for i in range(len(shape)):
-            if i in axes:
-                full.append(next(inner))
-                if keep:
-                    next(outer)
-            else:
-                full.append(next(outer))
-        return ev.value(x, tuple(full))
+        return ev.value(x, reduced_at(op, index, at))
 
-    return ev.reduction(kind, tensor_of(x).elem, [shape[i] for i in range(len(shape)) if i in axes], term, index)
+    return ev.reduction(str(op.attrs["kind"]), tensor_of(x).elem, sizes, term, index)
 
 
 def _reduce_window(ev: Evaluator, op: Op, index: Index) -> Value:

@@ -21,6 +21,7 @@ from graphfuse.blockgen.gpu_tiles import (
     in_chunks,
     in_whole_or_part,
     lane_along,
+    lines_of_program,
     power_of_two,
     tiled_programs,
     warps_for,
@@ -81,11 +82,7 @@ class _GpuRows(RowKernel):
     def _emit_tiles(self, widths: Sequence[int]) -> Func:
         kernel = self.kernel
         flat = self._flattens(widths)
-        size = (
-            max(2, power_of_two(math.prod(d for d in self.extents if isinstance(d, int))))
-            if flat
-            else math.prod(widths)
-        )
+        size = max(2, power_of_two(at_most(positions(self.extents), {}))) if flat else math.prod(widths)
         rows = [d.extent for d in self.outer]
         height = self._height(size)
         i = self._stacked(height)
@@ -116,13 +113,10 @@ class _GpuRows(RowKernel):
 
     def _height(self, row: int) -> int:
         """Rows of a program: to `LEAST_TILE` elements, but to fewer when there are few rows."""
-        machine, ranges = self.kernel.machine, self.kernel.space.ranges
-        height = max(1, LEAST_TILE // row)
-        total = at_most(positions([d.extent for d in self.outer]), ranges)
-        while height > 1 and height * row > 256 and total < height * machine.multiprocessors:
-            height //= 2
+        rows = positions([d.extent for d in self.outer])
+        height = lines_of_program(self.kernel, rows, row, LEAST_TILE, least=256)
         i = self._stacked(height)
-        return 1 if i is None else fitting(self.outer[i].extent, 1, height, ranges)
+        return 1 if i is None else fitting(self.outer[i].extent, 1, height, self.kernel.space.ranges)
 
     def _stacked(self, height: int) -> int | None:
         """The outer dim whose rows are put together: the innermost that is long enough, or else the longest."""

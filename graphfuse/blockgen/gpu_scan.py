@@ -14,6 +14,7 @@ from graphfuse.blockgen.gpu_tiles import (
     in_chunks,
     in_whole_or_part,
     lane_along,
+    lines_of_program,
     power_of_two,
     tiled_programs,
     warps_for,
@@ -85,11 +86,8 @@ class _Lines:
         """Lines of a program."""
         if not self.outer:
             return 1
-        machine, ranges = self.kernel.machine, self.kernel.space.ranges
-        height = max(1, LEAST_TILE // size)
-        while height > 1 and at_most(positions(self.outer), ranges) < height * machine.multiprocessors:
-            height //= 2
-        return fitting(self.outer[-1], 1, height, ranges)
+        height = lines_of_program(self.kernel, positions(self.outer), size, LEAST_TILE)
+        return fitting(self.outer[-1], 1, height, self.kernel.space.ranges)
 
     def _element(self, place: Dim) -> Dim:
         return self.extent - 1 - place if self.reverse else place

@@ -74,6 +74,14 @@ def whole_tiles(extent: Dim, width: int) -> bool:
     return exact_div(extent, width) is not None
 
 
+def lines_of_program(kernel: Kernel, lines: Dim, size: int, wanted: int, least: int = 0) -> int:
+    """Lines of so many elements for a program with `wanted`; where there are few lines fewer, but over `least`."""
+    height, total = max(1, wanted // size), at_most(lines, kernel.space.ranges)
+    while height > 1 and height * size > least and total < height * kernel.machine.multiprocessors:
+        height //= 2
+    return height
+
+
 def lane_along(kernel: Kernel, extent: Dim, width: int, first: Dim) -> tuple[Lane, Dim]:
     """A lane over `first .. first + width` of a dim, and the position that it stands for."""
     if extent == width or (first != 0 and whole_tiles(extent, width)):
@@ -98,7 +106,7 @@ def tiled_programs(
     return grid, lanes, at
 
 
-def in_whole_or_part(kernel: Kernel, lanes: Sequence[Lane], body: Callable[[], None]) -> None:
+def in_whole_or_part(kernel: Kernel, lanes: Sequence[Lane], body: Callable[[], object]) -> None:
     """Emit `body` under the lanes: where their limits cut nothing off without them, elsewhere with them."""
     ev = kernel.ev
 

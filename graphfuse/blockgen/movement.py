@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from graphfuse.blockgen.index import Index, IndexSpace, reshape_index
@@ -28,6 +29,13 @@ class Source:
 def shape_of(value: Value) -> tuple[Dim, ...]:
     """The shape of a tensor value."""
     return tensor_of(value).shape
+
+
+def reduced_at(op: Op, index: Index, along: Iterable[Dim]) -> Index:
+    """The index into what a `graph.reduce` reduces: `along` its axes, else that of the result."""
+    axes, keep = attr_ints(op, "axes"), bool(op.attrs.get("keepdims", False))
+    inner, outer = iter(along), (i for d, i in enumerate(index) if not (keep and d in axes))
+    return tuple(next(inner) if d in axes else next(outer) for d in range(tensor_of(op.operands[0]).rank))
 
 
 def sources(op: Op, index: Index, space: IndexSpace) -> tuple[Source, ...] | None:

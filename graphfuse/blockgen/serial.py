@@ -7,7 +7,7 @@ where memory is contiguous, lanes.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from graphfuse.blockgen.evaluate import running_elem
 from graphfuse.blockgen.evaluate_ops import from_the_end
@@ -15,7 +15,7 @@ from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, for_piece, nest, programs
 from graphfuse.blockgen.movement import shape_of
-from graphfuse.blockgen.tiling import Piece, pieces
+from graphfuse.blockgen.tiling import pieces
 from graphfuse.dialects import block, graph
 from graphfuse.dialects.elementwise import COMBINE, neutral
 from graphfuse.ir.core import Func, Op, Value, attr_int
@@ -45,20 +45,12 @@ def emit_scan(kernel: Kernel) -> Func:
     else:
         vector = kernel.machine.lanes(element_of(op.result))
         for piece in pieces(shape[lanes_dim], vector * 2, vector):
-            _scan_tiles(kernel, op, at, lanes_dim, piece)
+            for_piece(kernel, piece, lambda place, _: scan_line(kernel, op, {**at, lanes_dim: place}))
     per_line = shape[axis] * (shape[lanes_dim] if lanes_dim is not None else 1)
     return kernel.finish(grid, per_line)
 
 
-def _scan_tiles(kernel: Kernel, op: Op, at: dict[int, Dim], lanes_dim: int, piece: Piece) -> None:
-    def tile(position: Dim, _: Carried) -> list[Value]:
-        scan_line(kernel, op, at | {lanes_dim: position})
-        return []
-
-    for_piece(kernel, piece, tile)
-
-
-def scan_line(kernel: Kernel, op: Op, at: dict[int, Dim]) -> None:
+def scan_line(kernel: Kernel, op: Op, at: Mapping[int, Dim]) -> Carried:
     """The loop along the axis; sums and products of floats are carried in f64."""
     ev = kernel.ev
     (x,) = op.operands
@@ -80,6 +72,7 @@ def scan_line(kernel: Kernel, op: Op, at: dict[int, Dim]) -> None:
         return [after]
 
     ev.loop("r", shape[axis], step, [ev.const(neutral(kind, wide), wide, tile_shape)])
+    return ()
 
 
 # scatters
@@ -89,21 +82,13 @@ def emit_scatter(kernel: Kernel) -> Func:
     """One program: copy the operand, then apply the updates in order, so that later ones win."""
     op = _only(kernel, graph.scatter_along, graph.scatter_nd)
     x, indices, updates = op.operands
-    _copy(kernel, x)
+    ev = kernel.ev
+    _lines(kernel, shape_of(x), element_of(x), lambda at: ev.store(kernel.stores[0], at, ev.value(x, at)))
     if op.kind is graph.scatter_along:
-        axis = attr_int(op, "axis")
-        _loops(kernel, shape_of(updates), lambda at: _update_along(kernel, op, at, axis))
+        nest(kernel.ev, shape_of(updates), lambda at, _: _update_along(kernel, op, at))
     else:
-        lead = len(shape_of(indices)) - 1
-        _loops(kernel, shape_of(indices)[:lead], lambda at: _update_slice(kernel, op, at))
+        nest(kernel.ev, shape_of(indices)[:-1], lambda at, _: _update_slice(kernel, op, at))
     return kernel.finish(1, positions(shape_of(x)) // 8 + positions(shape_of(updates)) * 2 + 1)
-
-
-def _copy(kernel: Kernel, x: Value) -> None:
-    def element(index: Index) -> None:
-        kernel.ev.store(kernel.stores[0], index, kernel.ev.value(x, index))
-
-    _lines(kernel, shape_of(x), element_of(x), element)
 
 
 def _lines(kernel: Kernel, shape: Sequence[Dim], elem: Scalar, body: Callable[[Index], None]) -> None:
@@ -125,16 +110,6 @@ def _lines(kernel: Kernel, shape: Sequence[Dim], elem: Scalar, body: Callable[[I
     nest(kernel.ev, shape[:-1], line)
 
 
-def _loops(kernel: Kernel, shape: Sequence[Dim], body: Callable[[Index], None]) -> None:
-    """Nested loops over a shape, one element at a time."""
-
-    def innermost(at: Index, _: Carried) -> Carried:
-        body(at)
-        return ()
-
-    nest(kernel.ev, shape, innermost)
-
-
 def _position(kernel: Kernel, indices: Value, at: Index, size: Dim) -> tuple[Dim, Value]:
     """An index read from memory, from the end when negative, and whether it is in range."""
     ev = kernel.ev
@@ -143,43 +118,22 @@ def _position(kernel: Kernel, indices: Value, at: Index, size: Dim) -> tuple[Dim
     return ev.bind("g", 0, size - 1, code), inside
 
 
-def _combined(kernel: Kernel, op: Op, where: Index, update: Value) -> Value:
-    kind = str(op.attrs.get("kind", "set"))
-    if kind == "set":
-        return update
-    ev = kernel.ev
-    held = ev.load(kernel.stores[0], where)
-    held, update = ev.unified([held, update])
-    return ev.emit(block.ELEMENTWISE[kind], held, update)
+def _store(kernel: Kernel, op: Op, where: Index, update: Value) -> None:
+    """Write an update, or what it makes of what is there."""
+    ev, kind = kernel.ev, str(op.attrs.get("kind", "set"))
+    if kind != "set":
+        update = ev.emit(block.ELEMENTWISE[kind], *ev.unified([ev.load(kernel.stores[0], where), update]))
+    ev.store(kernel.stores[0], where, update)
 
 
-def _update_along(kernel: Kernel, op: Op, at: Index, axis: int) -> None:
-    _, indices, updates = op.operands
-    size = shape_of(op.result)[axis]
-    place, inside = _position(kernel, indices, at, size)
+def _update_along(kernel: Kernel, op: Op, at: Index) -> Carried:
+    (_, indices, updates), axis = op.operands, attr_int(op, "axis")
+    place, inside = _position(kernel, indices, at, shape_of(op.result)[axis])
     target = (*at[:axis], place, *at[axis + 1 :])
-
-    def update() -> None:
-        kernel.ev.store(kernel.stores[0], target, _combined(kernel, op, target, kernel.ev.value(updates, at)))
-
-    _where(kernel, [inside], update)
+    return _where(kernel, [inside], lambda: _store(kernel, op, target, kernel.ev.value(updates, at)))
 
 
-def _where(kernel: Kernel, conditions: Sequence[Value], body: Callable[[], None]) -> None:
-    """`body()` if all conditions hold: what is written out of range is dropped."""
-
-    def inside() -> list[Value]:
-        body()
-        return []
-
-    ev = kernel.ev
-    if not conditions:
-        body()
-        return
-    ev.branch(functools.reduce(lambda a, b: ev.emit(block.and_, a, b), conditions), inside, lambda _: [])
-
-
-def _update_slice(kernel: Kernel, op: Op, at: Index) -> None:
+def _update_slice(kernel: Kernel, op: Op, at: Index) -> Carried:
     _, indices, updates = op.operands
     shape = shape_of(op.result)
     depth = static(shape_of(indices)[-1])
@@ -187,9 +141,17 @@ def _update_slice(kernel: Kernel, op: Op, at: Index) -> None:
     found = tuple(place for place, _ in places)
 
     def element(rest: Index) -> None:
-        target = (*found, *rest)
-        update = kernel.ev.value(updates, (*at, *rest))
-        kernel.ev.store(kernel.stores[0], target, _combined(kernel, op, target, update))
+        _store(kernel, op, (*found, *rest), kernel.ev.value(updates, (*at, *rest)))
 
-    rest = shape[depth:]
-    _where(kernel, [inside for _, inside in places], lambda: _lines(kernel, rest, element_of(op.result), element))
+    conditions = [inside for _, inside in places]
+    return _where(kernel, conditions, lambda: _lines(kernel, shape[depth:], element_of(op.result), element))
+
+
+def _where(kernel: Kernel, conditions: Sequence[Value], body: Callable[[], None]) -> Carried:
+    """`body()` if all conditions hold: what is written out of range is dropped."""
+    ev = kernel.ev
+    if not conditions:
+        body()
+        return ()
+    every = functools.reduce(lambda a, b: ev.emit(block.and_, a, b), conditions)
+    return ev.branch(every, lambda: body() or (), lambda _: ())

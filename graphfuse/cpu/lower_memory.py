@@ -291,15 +291,19 @@ def load_vector(
     if mask is None:
         loaded = kernel.text.emit(type_, f"load {type_}, {at}, align {elem.bytes}{scopes}")
         return from_memory(kernel, loaded, elem)
-    moved = memory_type(elem)
-    type_ = vector_type(moved, width)
     symbol = f"@llvm.masked.load.{suffix(type_)}.p0"
     kernel.text.module.entity(f"declare {type_} {symbol}(ptr, {mask.type}, {type_})")
-    fill = constant(_memory_literal(other, elem), moved, width)
-    if other == 0:
-        fill = Reg("zeroinitializer", type_)
+    fill = _fill(other, elem, width)
     loaded = kernel.text.emit(type_, f"call {type_} {symbol}(ptr align {elem.bytes} {at.text}, {mask}, {fill}){scopes}")
     return from_memory(kernel, loaded, elem)
+
+
+def _fill(other: bool | float, elem: Scalar, width: int) -> Reg:
+    """What lanes are that are not loaded."""
+    moved = memory_type(elem)
+    if other == 0:
+        return Reg("zeroinitializer", vector_type(moved, width))
+    return constant(_memory_literal(other, elem), moved, width)
 
 
 def _memory_literal(other: bool | float, elem: Scalar) -> str:
@@ -343,12 +347,8 @@ def gather(
     mask = mask or constant("true", "i1", width)
     symbol = f"@llvm.masked.gather.{suffix(type_)}.v{width}p0"
     kernel.text.module.entity(f"declare {type_} {symbol}({pointers}, {mask.type}, {type_})")
-    fill = Reg("zeroinitializer", type_) if other == 0 else constant(_memory_literal(other, elem), moved, width)
-    loaded = kernel.text.emit(
-        type_,
-        f"call {type_} {symbol}({pointers} align {elem.bytes} {where.text}, {mask}, {fill})"
-        f"{kernel.scopes(pointer.root)}",
-    )
+    operands = f"{pointers} align {elem.bytes} {where.text}, {mask}, {_fill(other, elem, width)}"
+    loaded = kernel.text.emit(type_, f"call {type_} {symbol}({operands}){kernel.scopes(pointer.root)}")
     return from_memory(kernel, loaded, elem)
 
 
