@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from graphfuse.blockgen.index import Index, IndexSpace, coefficient, linear, strides_of
 from graphfuse.blockgen.movement import Source, shape_of, sources
@@ -503,8 +503,3 @@ def leaf_of(pointer: Value, shape: tuple[Dim, ...]) -> Leaf:
     """A dense row-major tensor behind a pointer."""
     assert isinstance(pointer.type, Ptr)
     return Leaf(pointer, strides_of(shape), shape)
-
-
-def limited(lane: Lane, limit: Dim | None) -> Lane:
-    """The same lane with another limit."""
-    return replace(lane, limit=limit)
