@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from graphfuse.blockgen.evaluate import Evaluator, accumulator, running_elem
 from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.movement import Source, reduced_at, shape_of
+from graphfuse.blockgen.ordering import is_better
 from graphfuse.dialects import block, graph
 from graphfuse.dialects.elementwise import COMBINE, neutral
 from graphfuse.ir.core import Op, OpDef, Value, attr_int, attr_ints, attr_number, dims_of, tensor_of
@@ -169,14 +170,7 @@ def _arg_reduce(ev: Evaluator, op: Op, index: Index) -> Value:
     def step(var: Dim, carried: tuple[Value, ...]) -> list[Value]:
         best, where = carried
         here = at(var)
-        compare = {("max", False): "gt", ("max", True): "ge", ("min", False): "lt", ("min", True): "le"}
-        better = ev.emit(block.ELEMENTWISE[compare[kind, last]], here, best)
-        if elem.is_float:  # the first (or last) NaN is the extreme
-            nan = ev.emit(block.ELEMENTWISE["isnan"], here)
-            if not last:
-                held = ev.emit(block.ELEMENTWISE["isnan"], best)
-                nan = ev.emit(block.and_, nan, ev.emit(block.ELEMENTWISE["not"], held))
-            better = ev.emit(block.or_, better, nan)
+        better = is_better(ev, kind, here, best, last=last)
         i = ev.index(var)
         i = i if shape is None else ev.shaped(i, shape)
         return [ev.emit(block.select, better, here, best), ev.emit(block.select, better, i, where)]

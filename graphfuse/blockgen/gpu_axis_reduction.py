@@ -16,6 +16,7 @@ from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, Fold, across, live_or_neutral, nest
 from graphfuse.blockgen.movement import shape_of
+from graphfuse.blockgen.ordering import is_better
 from graphfuse.dialects import block, graph
 from graphfuse.dialects.elementwise import neutral
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_int, attr_ints
@@ -223,7 +224,7 @@ class AxisReduction:
             best, where = carried
             live = ev.live_lanes()
             here = live_or_neutral(ev, kind, elem, got)
-            better = _better(kernel=self.kernel, kind=kind, last=last, elem=elem, here=here, best=best)
+            better = is_better(ev, kind, here, best, last=last)
             if last:
                 better = ev.emit(block.or_, better, ev.emit(block.lt, where, ev.const(0, at_elem, shape)))
             if live is not None:
@@ -261,14 +262,3 @@ class AxisReduction:
 
 def _warps(elements: int) -> int:
     return warps_for(elements, 16) if elements <= TILE else warps_for(elements, 32, 16)
-
-
-def _better(*, kernel: Kernel, kind: str, last: bool, elem: Scalar, here: Value, best: Value) -> Value:
-    """Whether a later element is to be taken instead of the best so far; the first (or last) NaN is the extreme."""
-    ev, fn = kernel.ev, block.ELEMENTWISE
-    compare = {("max", False): "gt", ("max", True): "ge", ("min", False): "lt", ("min", True): "le"}[kind, last]
-    if elem.is_float and not last:  # not below or equal: above, or one of them is NaN
-        above = ev.emit(fn["not"], ev.emit(fn["le" if kind == "max" else "ge"], here, best))
-        return ev.emit(block.and_, above, ev.emit(fn["not"], ev.emit(fn["isnan"], best)))
-    better = ev.emit(fn[compare], here, best)
-    return ev.emit(block.or_, better, ev.emit(fn["isnan"], here)) if elem.is_float else better

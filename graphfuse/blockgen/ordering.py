@@ -1,4 +1,4 @@
-"""Integers that order like the elements that selections compare."""
+"""How selections and searches for extremes compare elements: one by one, or as integers that order like them."""
 
 from __future__ import annotations
 
@@ -29,3 +29,14 @@ def ordered(ev: Evaluator, x: Value) -> Value:
     turned = ev.emit(fn["xor"], bits, ev.const((1 << key.bits - 1) - 1, key, shape))
     out = ev.emit(block.select, ev.emit(block.lt, bits, ev.const(0, key, shape)), turned, bits)
     return ev.emit(block.select, ev.emit(fn["isnan"], x), ev.const((1 << key.bits - 1) - 1, key, shape), out)
+
+
+def is_better(ev: Evaluator, kind: str, here: Value, best: Value, *, last: bool) -> Value:
+    """Whether a later element is to be taken instead of the best so far; the first (or last) NaN is the extreme."""
+    fn, is_float = block.ELEMENTWISE, block.elem_of(here.type).is_float
+    compare = {("max", False): "gt", ("max", True): "ge", ("min", False): "lt", ("min", True): "le"}[kind, last]
+    if is_float and not last:  # not below or equal: above, or one of them is NaN
+        above = ev.emit(fn["not"], ev.emit(fn["le" if kind == "max" else "ge"], here, best))
+        return ev.emit(block.and_, above, ev.emit(fn["not"], ev.emit(fn["isnan"], best)))
+    better = ev.emit(fn[compare], here, best)
+    return ev.emit(block.or_, better, ev.emit(fn["isnan"], here)) if is_float else better
