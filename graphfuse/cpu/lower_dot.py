@@ -18,11 +18,10 @@ from dataclasses import dataclass, replace
 from graphfuse.codegen.arith import compute_elem, elementwise
 from graphfuse.codegen.control import emit_loop
 from graphfuse.codegen.convert import cast
-from graphfuse.codegen.index import emit_dim
 from graphfuse.codegen.kernel import integer
 from graphfuse.cpu.kernel import Kernel, Span, TileValue, lowers
 from graphfuse.cpu.lower_dot_bytes import in_fours, multiply_in_fours
-from graphfuse.cpu.lower_memory import View, advance, extreme, load_element, load_lanes, reserve, store_vector
+from graphfuse.cpu.lower_memory import View, extreme, load_element, load_lanes, reserve, store_vector
 from graphfuse.dialects import block
 from graphfuse.ir.core import Block, Func, Op, Value, attr_number, tile_of
 from graphfuse.ir.types import Scalar
@@ -83,20 +82,15 @@ class _Operand:
         assert self.tile is not None, "in memory or in registers"
         return cast(self.kernel, self.tile.vectors[row * len(self.tile.spans) + index], self.elem, to)
 
-    def slice_at(self, dim: int, at: Reg) -> _Operand:
-        """The part that starts at index `at` of a dim that has no limit."""
+    @property
+    def memory(self) -> View:
+        """Where it is in memory."""
         assert self.view is not None, "in memory"
-        assert dim not in self.view.limits, "limits count from the start"
-        by = emit_dim(self.kernel, self.view.strides[dim])
-        text = self.kernel.text
-        offset = at if by.text == "1" else text.pure("i64", f"mul {at}, {by.text}", at, by)
-        view = replace(self.view, start=advance(self.kernel, self.view.start, self.elem, offset))
-        return replace(self, view=view)
+        return self.view
 
-    def unlimited(self, dim: int) -> _Operand:
-        """Without the limit of a dim."""
-        assert self.view is not None, "in memory"
-        return replace(self, view=replace(self.view, limits={d: r for d, r in self.view.limits.items() if d != dim}))
+    def on(self, view: View) -> _Operand:
+        """The factor at another place, or with other limits."""
+        return replace(self, view=view)
 
 
 @lowers(block.dot)
@@ -141,9 +135,7 @@ def _product(kernel: Kernel, op: Op, a: _Operand, b: _Operand, acc: TileValue) -
     elem = compute_elem(acc.elem)
     depth = tile_of(op.operands[0]).shape[-1]
     if in_fours(a.view, b.view, elem, acc.spans, depth):
-        assert a.view is not None, "checked"
-        assert b.view is not None, "checked"
-        return multiply_in_fours(kernel, a.view, b.view, acc.vectors, acc.spans, depth)
+        return multiply_in_fours(kernel, a.memory, b.memory, acc.vectors, acc.spans, depth)
     sums = [cast(kernel, v, acc.elem, elem) for v in acc.vectors]
     per_vector = -(-elem.bytes * kernel.lanes // kernel.target.vector_bytes)
     held = len(sums) * per_vector
@@ -200,10 +192,10 @@ def _blocked(factors: _Factors, depth: int, sums: list[Reg], acc: TileValue, per
     a, b = _in_memory(kernel, factors.a), _in_memory(kernel, factors.b)
     stop = _trips(kernel, a, b, depth)
     if stop.text != str(depth):
-        a, b = a.unlimited(1), b.unlimited(0)
+        a, b = a.on(a.memory.unlimited(1)), b.on(b.memory.unlimited(0))
     n = len(acc.spans)
     height = len(sums) // n
-    rows_inside = _rows_inside(a)
+    rows_inside = a.memory.limits.get(0) if a.other == 0 else None  # what is outside is zero
     if rows_inside is not None:
         a, stop = _clamp_rows(kernel, a, rows_inside, stop)
     across, down = block_shape(height, n, kernel.target.registers // per_vector)
@@ -219,24 +211,16 @@ def _blocked(factors: _Factors, depth: int, sums: list[Reg], acc: TileValue, per
     return out
 
 
-def _rows_inside(a: _Operand) -> Reg | None:
-    """The limit on rows of a, if what is outside is zero."""
-    assert a.view is not None, "in memory"
-    return a.view.limits.get(0) if a.other == 0 else None
-
-
 def _clamp_rows(kernel: Kernel, a: _Operand, limit: Reg, stop: Reg) -> tuple[_Operand, Reg]:
     """Rows outside repeat the last one inside, so that the loop has neither masks nor branches.
 
     Their sums are dropped after the loop; without any row inside it does not run.
     """
-    a = a.unlimited(0)
-    assert a.view is not None, "in memory"
     text = kernel.text
     last = text.pure("i64", f"sub {limit}, 1", limit)
     some = text.pure("i1", f"icmp sgt {limit}, 0", limit)
     stop = text.pure("i64", f"select {some}, {stop}, i64 0", some, stop)
-    return replace(a, view=replace(a.view, last_row=last)), stop
+    return a.on(replace(a.memory.unlimited(0), last_row=last)), stop
 
 
 def _keep_outside(kernel: Kernel, limit: Reg, row: int, new: Reg, old: Reg) -> Reg:
@@ -282,9 +266,7 @@ def _in_memory(kernel: Kernel, x: _Operand) -> _Operand:
 
 def _trips(kernel: Kernel, a: _Operand, b: _Operand, depth: int) -> Reg:
     """How many steps of k are not multiplications of zero by zero."""
-    assert a.view is not None, "in memory"
-    assert b.view is not None, "in memory"
-    limits = [v.limits[d] for v, d in ((a.view, 1), (b.view, 0)) if d in v.limits]
+    limits = [v.limits[d] for v, d in ((a.memory, 1), (b.memory, 0)) if d in v.limits]
     assert not limits or a.other == b.other == 0, "limits on k leave out zeros"
     stop = integer(depth)
     for limit in limits:
@@ -294,7 +276,8 @@ def _trips(kernel: Kernel, a: _Operand, b: _Operand, depth: int) -> Reg:
 
 def _rolled(factors: _Factors, sums: list[Reg], rows: range, columns: Mapping[int, Span], stop: Reg) -> list[Reg]:
     def step(k: Reg, phis: list[Reg]) -> list[Reg]:
-        at = replace(factors, a=factors.a.slice_at(1, k), b=factors.b.slice_at(0, k))
+        a, b = factors.a, factors.b
+        at = replace(factors, a=a.on(a.memory.moved(1, k)), b=b.on(b.memory.moved(0, k)))
         return _update(at, 0, phis, rows, columns)
 
     return emit_loop(factors.kernel, integer(0), stop, 1, sums, step, is_certain=not stop.text.startswith("%"))

@@ -88,11 +88,19 @@ class View:
         return advance(self.kernel, reg, self.elem, integer(fixed))
 
     def _clamped_address(self, last: Reg, index: Sequence[int]) -> Reg:
-        text, row = self.kernel.text, extreme(self.kernel, "smin", last, integer(index[0]))
-        stride = emit_dim(self.kernel, self.strides[0])
-        by = text.pure("i64", f"mul {row}, {stride.text}", row, stride)
-        moved = replace(self, start=advance(self.kernel, self.start, self.elem, by), last_row=None)
-        return moved.address((0, *index[1:]))
+        row = extreme(self.kernel, "smin", last, integer(index[0]))
+        return replace(self, last_row=None).moved(0, row).address((0, *index[1:]))
+
+    def moved(self, dim: int, by: Reg) -> View:
+        """The part that starts at an index of a dim that has no limit."""
+        assert dim not in self.limits, "limits count from the start"
+        stride = emit_dim(self.kernel, self.strides[dim])
+        offset = by if stride.text == "1" else self.kernel.text.pure("i64", f"mul {by}, {stride.text}", by, stride)
+        return replace(self, start=advance(self.kernel, self.start, self.elem, offset))
+
+    def unlimited(self, dim: int) -> View:
+        """Without the limit of a dim."""
+        return replace(self, limits={d: r for d, r in self.limits.items() if d != dim})
 
     def inside(self, lead: Sequence[int]) -> Reg | None:
         """Whether a row is inside its limits; None if it always is."""
