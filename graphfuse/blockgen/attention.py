@@ -32,7 +32,7 @@ from graphfuse.blockgen.products import (
 )
 from graphfuse.blockgen.tiling import matmul_tile, pieces
 from graphfuse.dialects import block, graph
-from graphfuse.ir.core import Func, Op, Value
+from graphfuse.ir.core import Func, Op, Value, made_of
 from graphfuse.symbolic import Dim, ceildiv, product
 
 QUERY_BLOCK = 128
@@ -84,24 +84,11 @@ class AttentionKernel:
         rows = [i for i, c in enumerate(out[:-1]) if c in lhs and c not in rhs]
         row = rows[-1] if rows else len(out) - 2
         p_labels, v_labels, o_labels = graph.parse_spec(str(self.second.attrs["spec"]))
-        if not self._from_first(self.second.operands[0]):
+        if self.first.result not in made_of(self.second.operands[0]):
             output, p_labels, v_labels = output.swapped(), v_labels, p_labels
         where = tuple(p_labels.index(c) if c in p_labels else None for c in o_labels)
         outer = tuple(i for i in range(len(out) - 1) if i != row)
         return Roles(scores, output, row, outer, where)
-
-    def _from_first(self, value: Value) -> bool:
-        seen: set[Value] = set()
-        stack = [value]
-        while stack:
-            v = stack.pop()
-            if v in seen:
-                continue
-            seen.add(v)
-            if v == self.first.result:
-                return True
-            stack += v.op.operands if v.op is not None else ()
-        return False
 
     def emit(self) -> Func:
         """Grid over outer dims and blocks of queries."""

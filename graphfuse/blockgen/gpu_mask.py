@@ -21,7 +21,7 @@ from graphfuse.blockgen.index import Index, IndexSpace, coefficient
 from graphfuse.blockgen.kernel import element_of
 from graphfuse.blockgen.movement import shape_of, sources
 from graphfuse.dialects import graph
-from graphfuse.ir.core import Op, Trait, Value, attr_int, attr_number
+from graphfuse.ir.core import Op, Trait, Value, attr_int, attr_number, made_of
 from graphfuse.ir.types import F32
 from graphfuse.symbolic import Dim, Expr, maximum, minimum, substitute
 
@@ -96,7 +96,7 @@ def _as_choice(v: Value, never: float, scores: Value) -> Value:
         return v
     if op.kind is _ADD:
         for x, mask in (op.operands, op.operands[::-1]):
-            if _depends_on(x, scores) and (seen := _visible(mask, never)) is not None:
+            if scores in made_of(x) and (seen := _visible(mask, never)) is not None:
                 return _choice(seen, _as_choice(x, never, scores))
     elif op.kind is graph.select:
         condition, a, b = op.operands
@@ -104,7 +104,7 @@ def _as_choice(v: Value, never: float, scores: Value) -> Value:
             return _choice(condition, _as_choice(a, never, scores))
         if (n := number(a)) is not None and n <= never:
             return _choice(_not(condition), _as_choice(b, never, scores))
-    elif op.kind in (_MUL, _DIV) and _depends_on(op.operands[0], scores) and (number(op.operands[1]) or 0) > 0:
+    elif op.kind in (_MUL, _DIV) and scores in made_of(op.operands[0]) and (number(op.operands[1]) or 0) > 0:
         new = _as_choice(op.operands[0], never, scores)
         return v if new == op.operands[0] else op.kind.build([new, op.operands[1]], op.attrs).result
     return v
@@ -115,12 +115,6 @@ def _choice(seen: Condition, x: Value) -> Value:
         return x
     lowest = graph.full(value=-math.inf, shape=shape_of(x), elem=element_of(x)).result
     return lowest if seen is False else graph.select(seen, x, lowest).result
-
-
-def _depends_on(v: Value, scores: Value) -> bool:
-    if v == scores:
-        return True
-    return v.op is not None and any(_depends_on(o, scores) for o in v.op.operands)
 
 
 def _visible(mask: Value, never: float) -> Condition | None:

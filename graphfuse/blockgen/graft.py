@@ -33,6 +33,7 @@ from graphfuse.ir.core import (
     attr_number,
     attr_strs,
     dims_of,
+    made_of,
     tensor_of,
     tile_of,
     walk,
@@ -233,20 +234,8 @@ class _Emitter:
         position = space.position(tuple(index), view.shape)
         with ev.lanes_as(*lanes):
             ev.tiles[result] = (position, tile)
-            kernel.store_outputs(index, view.shape, [v for v in kernel.outputs if self._root(v) == result])
+            kernel.store_outputs(index, view.shape, [v for v in kernel.outputs if result in made_of(v)])
             del ev.tiles[result]
-
-    def _root(self, value: Value) -> Value | None:
-        """The result of the call that a value is made of."""
-        stack, seen = [value], set[Value]()
-        while stack:
-            v = stack.pop()
-            if v.op is self.call:
-                return v
-            if v not in seen and v.op is not None:
-                seen.add(v)
-                stack += v.op.operands
-        return None
 
     def _load(self, op: Op) -> None:
         """Instead of loading the tile, compute it; elements that the mask leaves out are what they were."""

@@ -69,19 +69,13 @@ def lower_region(
 
 def region_symbols(region: Op) -> frozenset[str]:
     """The symbols that occur in a region's shapes or attributes."""
-    found: set[str] = set()
-    for op in (region, *walk(region.body)):
-        for t in (*op.types, *(v.type for v in op.operands)):
-            if isinstance(t, Tensor):
-                found.update(*(symbols(d) for d in t.shape))
-        for attr in op.attrs.values():
-            _attr_symbols(attr, found)
-    return frozenset(found)
+    ops = (region, *walk(region.body))
+    types = {t for op in ops for t in (*op.types, *(v.type for v in op.operands))}
+    shapes = (t.shape for t in types if isinstance(t, Tensor))
+    return frozenset[str]().union(*map(_symbols, shapes), *(_symbols(a) for op in ops for a in op.attrs.values()))
 
 
-def _attr_symbols(attr: Attr, found: set[str]) -> None:
+def _symbols(attr: Attr) -> frozenset[str]:
     if isinstance(attr, tuple):
-        for item in attr:
-            _attr_symbols(item, found)
-    elif isinstance(attr, Expr):
-        found.update(symbols(attr))
+        return frozenset[str]().union(*map(_symbols, attr))
+    return symbols(attr) if isinstance(attr, Expr) else frozenset()

@@ -363,6 +363,17 @@ class Builder:
         return Block(params, tuple(self.ops))
 
 
+def made_of(value: Value) -> Iterator[Value]:
+    """A value, and all that it is computed from in its block: each once."""
+    stack, seen = [value], {value}
+    while stack:
+        v = stack.pop()
+        yield v
+        found = [o for o in dict.fromkeys(v.op.operands if v.op is not None else ()) if o not in seen]
+        seen.update(found)
+        stack += found
+
+
 def dims_of(attr: Attr) -> tuple[Dim, ...]:
     """An attribute that is a tuple of dims."""
     assert _are_dims(attr)
