@@ -427,6 +427,16 @@ def bounds(dim: Dim, ranges: Ranges) -> tuple[int, int]:
     return low, high
 
 
+TYPICAL = 2048
+"""An extent of which nothing is known."""
+
+
+def typical(extent: Dim, ranges: Ranges) -> int:
+    """What an extent is taken to be: itself if it is known, else `TYPICAL` within its range."""
+    low, high = bounds(extent, ranges)
+    return extent if isinstance(extent, int) else max(low, min(high, TYPICAL))
+
+
 def _without_remainders(dim: Expr, ranges: Ranges) -> tuple[Dim, Dim] | None:
     """What `dim` lies between: `n - 1 - mod(x, n)` between 0 and n - 1. None without a divisor that is no number."""
     if not any(_is_remainder(atom) and p == 1 for monomial, _ in dim.terms for atom, p in monomial):

@@ -33,7 +33,6 @@ from graphfuse.blockgen.gpu_tiles import (
     in_chunks,
     in_whole_or_part,
     lane_along,
-    typical,
     warps_for,
     whole_tiles,
 )
@@ -48,7 +47,7 @@ from graphfuse.dialects import block, graph
 from graphfuse.dialects.gpu import WITHOUT_WGMMA
 from graphfuse.ir.core import Attr, Func, Value
 from graphfuse.ir.types import F32
-from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, minimum, mod, product, symbols
+from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, minimum, mod, product, symbols, typical
 
 GROUP = 8
 """Tiles of rows whose programs go through the columns together."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from graphfuse.blockgen.gpu_contraction import GpuContraction
-from graphfuse.blockgen.gpu_tiles import typical
 from graphfuse.blockgen.gpu_wgmma_tile import GAIN, Product, microseconds, wgmma_tile
 from graphfuse.blockgen.kernel import Kernel, element_of
 from graphfuse.blockgen.movement import shape_of
@@ -19,7 +18,7 @@ from graphfuse.blockgen.products import product_of
 from graphfuse.dialects import control, graph
 from graphfuse.ir.core import Block, Op, Params, Trait, Value, remade
 from graphfuse.ir.types import BF16, F16
-from graphfuse.symbolic import Ranges, product
+from graphfuse.symbolic import Ranges, product, typical
 from graphfuse.targets.machine import Machine
 
 

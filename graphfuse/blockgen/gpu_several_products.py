@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from graphfuse.blockgen.gpu_contraction import WGMMA_ELEMS
-from graphfuse.blockgen.gpu_tiles import typical
 from graphfuse.blockgen.gpu_wgmma_tile import Product, microseconds, wgmma_tile
 from graphfuse.blockgen.kernel import element_of
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import graph
 from graphfuse.ir.core import Op, Value
-from graphfuse.symbolic import Ranges
+from graphfuse.symbolic import Ranges, typical
 from graphfuse.targets.machine import Machine
 
 MOST_PRODUCTS = 3

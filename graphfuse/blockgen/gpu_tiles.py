@@ -25,8 +25,6 @@ VECTOR_BYTES = 16
 """What one thread moves with one instruction at most."""
 SECTOR_BYTES = 32
 """The least that memory moves."""
-TYPICAL = 2048
-"""What an unknown extent is taken to be."""
 
 
 def power_of_two(n: int) -> int:
@@ -37,12 +35,6 @@ def power_of_two(n: int) -> int:
 def at_most(extent: Dim, ranges: Ranges) -> int:
     """An upper bound of an extent."""
     return max(0, bounds(extent, ranges)[1])
-
-
-def typical(extent: Dim, ranges: Ranges) -> int:
-    """What an extent is taken to be: itself if it is known, else `TYPICAL` within its range."""
-    low, high = bounds(extent, ranges)
-    return extent if isinstance(extent, int) else max(low, min(high, TYPICAL))
 
 
 def vector(elem: Scalar) -> int:
