@@ -227,6 +227,7 @@ def _decision(d: Decision) -> Json:
         "fused": d.fused,
         "reason": d.reason,
         "saved": d.saved_bytes,
+        "saved_ns": d.saved_ns,
         "begins": d.begins,
     }
 

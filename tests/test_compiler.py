@@ -110,7 +110,8 @@ def inputs() -> list[np.ndarray[Any, Any]]:
 
 
 def test_verify_trusts_right_kernels_and_reports_each_result() -> None:
-    checks = verify_regions(model(), HOST, inputs())
+    two = MODEL.replace("(%y, %t)", "(%y, %t, %p)").replace('"most"', '"most", "size"')
+    checks = verify_regions(parse(two), HOST, inputs())
     assert [(c.kind, c.result) for c in checks] == [("contraction", 0), ("contraction", 1), ("reduction", 0)]
     assert not any(c.is_suspect for c in checks)
 

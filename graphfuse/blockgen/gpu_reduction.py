@@ -38,10 +38,8 @@ from graphfuse.ir.types import I64
 from graphfuse.symbolic import Dim
 from graphfuse.targets.machine import WARP
 
-LONGEST_TILE = 32768
-"""Elements of a row that is held in registers, of up to 4 bytes each."""
 DYNAMIC_TILE = 4096
-"""The same for rows of unknown length: a row that is shorter wastes the lanes that are left over."""
+"""Elements of a row of unknown length that is held in registers: shorter ones waste the lanes that are left over."""
 LEAST_TILE = 512
 """Elements of a program's tile that short rows are put together to."""
 CHUNK = 4096
@@ -61,7 +59,7 @@ class _GpuRows(RowKernel):
 
     def emit(self) -> Func:
         """The kernel for the rows' length, as far as it is known."""
-        longest = LONGEST_TILE * 4 // max(4, self._wide())
+        longest = self.kernel.machine.gpu.memory.row_elements * 4 // max(4, self._wide())
         static = all(isinstance(d, int) for d in self.extents)
         widths = self._row_widths()
         if math.prod(widths) <= (longest if static else min(longest, DYNAMIC_TILE)):

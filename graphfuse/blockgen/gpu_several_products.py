@@ -1,8 +1,9 @@
 """Whether products that share an operand are better made in one loop, as `silu(x @ w) * (x @ v)` is.
 
-Fusion asks for a reason to leave them apart; `gpu_contraction` emits them: one tile of the shared operand is multiplied
-by a tile of each other's, into an accumulator each. What is saved is the way of the results through memory. What is
-lost is freedom in tiles: the accumulators share the registers, and a sum cannot be split over a cluster.
+Fusion asks what is saved, or for a reason to leave them apart; `gpu_contraction` emits them: one tile of the shared
+operand is multiplied by a tile of each other's, into an accumulator each. What is saved is the way of the results
+through memory. What is lost is freedom in tiles: the accumulators share the registers, and a sum cannot be split over a
+cluster.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ _SURE = 0.985
 _VIEWS = (graph.reshape, graph.permute, graph.slice_, graph.flip)
 
 
-def why_apart(machine: Machine, ranges: Ranges) -> Callable[..., str | None]:
-    """The predicate for a machine: the first reason why contractions of one operand are no kernel, or None.
+def saved_together(machine: Machine, ranges: Ranges) -> Callable[..., float | str]:
+    """What contractions of one operand save as one kernel of a machine, in nanoseconds, or why they are none.
 
-    It is given the contractions, and whether their results meet: `fusion.regions.rules.WhyApart`.
+    It is given the contractions, and whether their results meet: `fusion.regions.rules.SavedTogether`.
     """
-    return partial(_why_apart, machine, ranges)
+    return partial(_saved_together, machine, ranges)
 
 
-def _why_apart(machine: Machine, ranges: Ranges, products: Sequence[Op], *, meet: bool) -> str | None:
+def _saved_together(machine: Machine, ranges: Ranges, products: Sequence[Op], *, meet: bool) -> float | str:
     if not machine.has_wgmma:
         return "the target has no schedule for several products"
     if len(products) > MOST_PRODUCTS:
@@ -60,7 +61,9 @@ def _why_apart(machine: Machine, ranges: Ranges, products: Sequence[Op], *, meet
     if meet:  # through memory: from product to product, or from one wide product to what combines its columns
         combined = best(n * count) + costs.launch_us + (count + 1) * size / costs.bytes_per_us
         apart = min(combined, apart + 2 * (count - 1) * size / costs.bytes_per_us)
-    return f"{together:.1f} us together, {apart:.1f} us apart" if together > _SURE * apart else None
+    if together > _SURE * apart:
+        return f"{together:.1f} us together, {apart:.1f} us apart"
+    return 1e3 * (apart - together)
 
 
 def _is_spread(value: Value) -> bool:

@@ -43,7 +43,7 @@ class Backend:
     def rules(self, ranges: Ranges, loops: Ranges) -> Rules:
         """One product a kernel; a called kernel may take elementwise work into its loads and stores."""
         del ranges
-        return Rules(why_not_graft=why_not_graft(loops))
+        return Rules(costs=self.machine.kernels, ranges=loops, why_not_graft=why_not_graft(loops))
 
     def lower_region(self, region: Op, name: str, ranges: Ranges, machine: Machine) -> Func:
         """By the emitters for CPUs."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from graphfuse.artifact import Plan
-from graphfuse.blockgen.gpu_several_products import why_apart
+from graphfuse.blockgen.gpu_several_products import saved_together
 from graphfuse.blockgen.graft import why_not_graft
 from graphfuse.blockgen.lower import GPU_EMITTERS, lower_region
 from graphfuse.blockgen.numerics import apply_numerics
@@ -54,9 +54,11 @@ class Backend:
         """Several products a kernel where they have a schedule; each that reads a short row computes it again."""
         machine = self.machine
         return Rules(
+            costs=machine.kernels,
+            ranges=loops,
             reads_padded=True,
             most_repeated=machine.gpu.memory.most_repeated,
-            why_apart=why_apart(machine, ranges),
+            saved_together=saved_together(machine, ranges),
             why_not_graft=why_not_graft(loops, copies_tiles=machine.has_wgmma),
         )
 

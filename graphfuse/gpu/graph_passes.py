@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphfuse.blockgen.gpu_product_costs import ProductCosts
-from graphfuse.blockgen.gpu_several_products import why_apart
+from graphfuse.blockgen.gpu_several_products import saved_together
 from graphfuse.blockgen.gpu_sum_parts import sum_parts
 from graphfuse.blockgen.gpu_wgmma_tile import MOST_SPLIT
 from graphfuse.dialects.ranges import ranges_of
@@ -37,7 +37,7 @@ def _machine(target: str) -> GpuMachine:
 @passing("graph", after=("merge-contractions",))
 def split_columns(func: Func, *, target: str = "") -> Func:
     """Multiply by slices of a matrix, where the target makes no kernel of these products together."""
-    return cut_columns(func, why_apart(_machine(target), func.ranges)) if target else cut_columns(func)
+    return cut_columns(func, saved_together(_machine(target), func.ranges)) if target else cut_columns(func)
 
 
 @passing("graph", after=("canonicalize",))

@@ -19,6 +19,18 @@ class Element(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class KernelCosts:
+    """What fusion weighs: the whole machine's nanoseconds."""
+
+    launch: float
+    """Of a kernel more."""
+    byte: float
+    """From or to memory."""
+    row_bytes: int
+    """Of a row that need not be read from memory again for a further pass over it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Machine:
     """Bytes of a vector register, how many there are, cache sizes, and what a GPU has besides."""
 
@@ -43,6 +55,11 @@ class Machine:
         """Elements of one vector register; narrow elements are computed at 32 bits."""
         return max(1, self.vector_bytes // max(4, elem.bytes))
 
+    @property
+    def kernels(self) -> KernelCosts:
+        """Of one core, which is all that is sure to be there."""
+        return KernelCosts(self.core.launch_ns, 1 / self.core.bytes_per_ns, self.l2_bytes)
+
 
 WARP = 32
 """Threads of a warp."""
@@ -60,3 +77,9 @@ class GpuMachine(Machine):
         """Elements of a tile that one warp holds one of each: what schedules without an opinion of their own use."""
         del elem
         return WARP
+
+    @property
+    def kernels(self) -> KernelCosts:
+        """Of kernels that only move data, and rows in registers."""
+        memory = self.gpu.memory
+        return KernelCosts(1e3 * memory.launch_us, 1e3 / memory.bytes_per_us, 4 * memory.row_elements)

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from graphfuse.blockgen.gpu_several_products import why_apart
+from graphfuse.blockgen.gpu_several_products import saved_together
 from graphfuse.fusion.regions.outline import outline
-from graphfuse.fusion.regions.rules import Rules, never_apart
+from graphfuse.fusion.regions.rules import Rules, always_together
 from graphfuse.targets.machine import GpuMachine, Machine
 from tests.blockgen.support import Case, check_blocks, graph_func, region_ops
 
@@ -31,7 +31,7 @@ SPREAD = graph_func("x: 96xbf16, w: 96x1024xbf16, v: 96x1024xbf16",
 
 def reasons(func, machine=HOPPER):
     """How many regions, and what the ledger says of cuts."""
-    regions, ledger = outline(func, Rules(why_apart=why_apart(machine, {})))
+    regions, ledger = outline(func, Rules(saved_together=saved_together(machine, {})))
     return len(list(region_ops(regions))), [d.reason for d in ledger if not d.fused]
 
 
@@ -81,6 +81,6 @@ def test_other_targets_have_no_schedule(machine):
 def test_blocks_equal_the_graph(elem, spec, machine):
     """Also where tiles are not boxes: a schedule that is never chosen is right all the same."""
     func = pair(70, 90, 50, elem, spec)
-    regions, _ = outline(func, Rules(why_apart=never_apart))
+    regions, _ = outline(func, Rules(saved_together=always_together))
     assert len(list(region_ops(regions))) == 1
     check_blocks(regions, Case("pair", (), func).arrays({}), machine)

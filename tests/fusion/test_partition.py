@@ -6,8 +6,9 @@ import pytest
 
 from graphfuse.fusion.regions.dataflow import MOST_REPEATED_OPS
 from graphfuse.fusion.regions.partition import Partition, partition
-from graphfuse.fusion.regions.rules import Rules, never_apart
+from graphfuse.fusion.regions.rules import Rules, always_together
 from graphfuse.ir.parser import parse
+from graphfuse.targets.machine import Machine
 
 ROWS = "tensor<(n)x8xf32>"
 
@@ -134,9 +135,10 @@ NORMALISED = """
         # as wide as the rows by chance: what is made of vectors is made where it is read
         (("", ""), ["reduction: reduce", "contraction: mul neg contract add"]),
         (("%m, %s", "%x, %s"), ["reduction: mul neg reduce add", "contraction: contract"]),
-        (("return(%y)", "return(%y, %s)"), ["reduction: mul neg reduce", "contraction: contract add"]),
-        # it reads a matrix
-        (("mul(%r, %g)", "mul(%r, %x)"), ["reduction: mul neg reduce", "contraction: contract add"]),
+        # written in any case, it need not be read
+        (("return(%y)", "return(%y, %s)"), ["reduction: reduce", "contraction: mul neg contract add"]),
+        # so it is where a matrix is read again, which is less than to write and read what is made of it
+        (("mul(%r, %g)", "mul(%r, %x)"), ["reduction: reduce", "contraction: mul neg contract add"]),
     ],
 )
 def test_products_of_vectors_leave_the_kernel_of_their_rows(change: tuple[str, str], wanted: list[str]) -> None:
@@ -158,7 +160,7 @@ def test_other_rows_cut() -> None:
         return(%t)""",
         "",
     )
-    assert shapes(part) == ["reduction: reduce sub", "reduction: reduce"]
+    assert shapes(part) == ["reduction: reduce", "reduction: sub reduce"]  # nothing is as large as what is subtracted
     assert "rows begin at dim 1, the region's at 2" in reasons(part)
 
 
@@ -240,7 +242,7 @@ OPERANDS = f"%x: {ROWS}, %w: tensor<8x8xf32>, %v: tensor<8x8xf32>"
 def at_once(params: str, body: str) -> Partition:
     """The partition for a target that makes any products at once."""
     func = parse(f"func @main({params}) dims (n in 1..64) {{\n{body}\n}}\n")
-    return partition(func.body, Rules(why_apart=never_apart))
+    return partition(func.body, Rules(saved_together=always_together))
 
 
 def test_products_that_meet_are_one_kernel_where_there_is_a_schedule() -> None:
@@ -324,3 +326,95 @@ def test_long_chains_on_rows_are_kernels() -> None:
         return(%y)"""
     part = parted(f"%x: {ROWS}, %g: tensor<8xf32>", body, most_repeated=8)
     assert [len(g.ops) for g in part.groups] == [20 - MOST_REPEATED_OPS, 1]
+
+
+# what is saved decides
+
+
+def test_a_square_is_computed_where_it_is_summed() -> None:
+    """Not behind the product, which would write it beside its result."""
+    part = parted(
+        "%x: tensor<8x8xf32>, %w: tensor<8x8xf32>, %r: tensor<8x8xf32>",
+        """
+        %m = graph.contract(%x, %w) {spec = "mk,kn->mn"} : tensor<8x8xf32>
+        %s = graph.add(%m, %r) : tensor<8x8xf32>
+        %q = graph.mul(%s, %s) : tensor<8x8xf32>
+        %t = graph.reduce(%q) {axes = [1], keepdims = true, kind = "sum"} : tensor<8x1xf32>
+        %b = graph.broadcast(%t) {shape = [8, 8]} : tensor<8x8xf32>
+        %y = graph.mul(%s, %b) : tensor<8x8xf32>
+        return(%y, %s)""",
+        "",
+    )
+    assert shapes(part) == ["contraction: contract add", "reduction: mul reduce mul"]
+
+
+@pytest.mark.parametrize("last", ["%c", "%d"])
+def test_an_op_joins_the_kernel_whose_result_is_larger(last: str) -> None:
+    """Four bytes an element, not the one of a condition, whichever comes last."""
+    products = [f'{v} = graph.contract(%x, %w) {{spec = "{spec}"}} : tensor<8x8xf32>' for v, spec in
+                (("%c", "mk,kn->mn"), ("%d", "mk,nk->mn"))]  # fmt: skip
+    lines = sorted(products, key=lambda line: line.startswith(last))
+    part = parted(
+        "%x: tensor<8x8xf32>, %w: tensor<8x8xf32>",
+        "\n".join(lines)
+        + """
+        %l = graph.lt(%d, %x) : tensor<8x8xbool>
+        %s = graph.select(%l, %c, %x) : tensor<8x8xf32>
+        return(%s)""",
+        "",
+    )
+    assert shapes(part) == ["contraction: contract lt", "contraction: contract select"]
+
+
+LONG = """
+    %s = graph.add(%a, %b) : tensor<2x{n}xf32>
+    %t = graph.add(%s, %c) : tensor<2x{n}xf32>
+    %m = graph.reduce(%t) {{axes = [1], keepdims = true, kind = "max"}} : tensor<2x1xf32>
+    %v = graph.broadcast(%m) {{shape = [2, {n}]}} : tensor<2x{n}xf32>
+    %d = graph.sub(%t, %v) : tensor<2x{n}xf32>
+    %e = graph.exp(%d) : tensor<2x{n}xf32>
+    %r = graph.reduce(%e) {{axes = [1], keepdims = true, kind = "sum"}} : tensor<2x1xf32>
+    %w = graph.broadcast(%r) {{shape = [2, {n}]}} : tensor<2x{n}xf32>
+    %y = graph.div(%e, %w) : tensor<2x{n}xf32>
+    return(%y)"""
+
+
+@pytest.mark.parametrize(
+    ("n", "wanted"),
+    [
+        (1 << 10, ["reduction: add add reduce sub exp reduce div"]),
+        # rows that no cache holds: a pass over the sum reads less than one over what it is made of
+        (1 << 22, ["pointwise: add add", "reduction: reduce sub exp reduce div"]),
+    ],
+)
+def test_long_rows_are_made_once(n: int, wanted: list[str]) -> None:
+    matrix = f"tensor<2x{n}xf32>"
+    part = parted(f"%a: {matrix}, %b: {matrix}, %c: {matrix}", LONG.format(n=n), "")
+    assert shapes(part) == wanted
+    cuts = [r for r in reasons(part) if r.startswith("one kernel would take")]
+    assert len(cuts) == len(wanted) - 1
+
+
+def test_moments_of_one_tensor_are_one_kernel() -> None:
+    """Neither reads the other; what reads both brings them together."""
+    part = parted(
+        "%x: tensor<8x8xf32>",
+        """
+        %a = graph.reduce(%x) {axes = [1], kind = "sum"} : tensor<8xf32>
+        %q = graph.mul(%x, %x) : tensor<8x8xf32>
+        %b = graph.reduce(%q) {axes = [1], kind = "sum"} : tensor<8xf32>
+        %y = graph.sub(%b, %a) : tensor<8xf32>
+        return(%y)""",
+        "",
+    )
+    assert shapes(part) == ["reduction: reduce mul reduce sub"]
+
+
+def test_the_ledger_has_what_is_saved() -> None:
+    part = parted(
+        "%x: tensor<8x8xf32>",
+        "%e = graph.exp(%x) : tensor<8x8xf32>\n%y = graph.neg(%e) : tensor<8x8xf32>\nreturn(%y)",
+        "",
+    )
+    costs = Machine().kernels
+    assert [d.saved_ns for d in part.ledger] == [costs.launch + 2 * 256 * costs.byte]

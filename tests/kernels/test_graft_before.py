@@ -24,7 +24,7 @@ def computed_where_it_was_loaded(device, tmp_path):
     """In front of the kernel and behind it, in one launch."""
     (tmp_path / "k.tc").write_text(COLUMNS.replace("MASK", "i < N"))
     m = compiled(after_exp([node("Columns", "e", "y", MINE), node("Neg", "y", "z")], 20), tmp_path, device=device)
-    assert ledger(m)[-1] == ("call 1", "e", "fused")
+    assert ("call 0", "e", "fused") in ledger(m)
     assert steps(m) == ["call_0"]
     x = normal(5, 20)
     np.testing.assert_allclose(m(x=x)["z"], m.interpret({"x": x})["z"], rtol=1e-5)

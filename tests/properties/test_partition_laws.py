@@ -282,20 +282,18 @@ def test_the_laws_find_an_ignored_permute(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_laws_find_an_ignored_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition_module._Partitioner, "_cycle", lambda self, op, group, candidates: None)
+    monkeypatch.setattr(partition_module._Partitioner, "_way_around", lambda self, union: None)
     text = TRAPS["a way out and back"].replace("%q = graph.mul(%p, %e)", "%q = graph.mul(%e, %p)")
     func = parse(text)
     monkeypatch.setattr(partition_module.nx, "lexicographical_topological_sort", lambda view, key: list(view.nodes))
-    first_only = lambda flow, op, domain, group: None if group.index == 0 else "no"  # noqa: E731
-    monkeypatch.setattr(partition_module, "why_not_join", first_only)
     with pytest.raises((AssertionError, GraphfuseError, nx.NetworkXException)):
         groups_run_in_order(partition(func.body))
 
 
 def test_the_laws_find_a_lost_op(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = partition_module._Partitioner._place
-    lossy = lambda self, op: None if op.kind is graph.ELEMENTWISE["exp"] else real(self, op)  # noqa: E731
-    monkeypatch.setattr(partition_module._Partitioner, "_place", lossy)
+    real = partition_module._Partitioner._first_groups
+    lossy = lambda self: (g for g in real(self) if g.ops[0].kind is not graph.ELEMENTWISE["exp"])  # noqa: E731
+    monkeypatch.setattr(partition_module._Partitioner, "_first_groups", lossy)
     with pytest.raises(AssertionError):
         groups_are_a_cover(parse(TRAPS["a permute between"]))
 
@@ -317,7 +315,7 @@ def test_the_laws_find_kernels_named_by_kind_only(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_laws_find_a_silent_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partition_module._Partitioner, "_record", lambda self, *decision: None)
+    monkeypatch.setattr(partition_module._Partitioner, "_cuts", lambda self: ())
     func = parse(TRAPS["a permute between"].replace("add(%t, %e)", "add(%t, %t)"), "law.gf")
     with pytest.raises(AssertionError):
         every_cut_has_a_reason(func, partition(func.body))

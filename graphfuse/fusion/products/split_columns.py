@@ -29,7 +29,7 @@ from dataclasses import dataclass
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.products.merge_contractions import epilogue_of
-from graphfuse.fusion.regions.rules import WhyApart, never_apart
+from graphfuse.fusion.regions.rules import SavedTogether, always_together
 from graphfuse.fusion.simplify.simplify_movement import broadcasted, is_op, sliced
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_dims, attr_ints, remade, tensor_of
 from graphfuse.ir.rewrite import Replacement, common_subexpressions, dead_code, rebuild
@@ -47,14 +47,15 @@ class _Cut:
     slices: tuple[Op, ...]
 
 
-def cut_columns(func: Func, why_apart: WhyApart = never_apart) -> Func:
-    """Multiply by slices of a matrix, where `why_apart` has nothing against these products being one kernel."""
+def cut_columns(func: Func, saved_together: SavedTogether = always_together) -> Func:
+    """Multiply by slices of a matrix, where these products save something as one kernel."""
     readers: Readers = defaultdict(list)
     for op in func.walk():
         for v in dict.fromkeys(op.operands):
             readers[v].append(op)
     found = [cut for op in func.walk() if op.kind is graph.contract and (cut := _find(op, readers)) is not None]
-    cuts = [c for c in found if why_apart([_product(c.product, s) for s in c.slices], meet=True) is None]
+    products = [[_product(c.product, s) for s in c.slices] for c in found]
+    cuts = [c for c, made in zip(found, products, strict=True) if not isinstance(saved_together(made, meet=True), str)]
     cut_of = {s: c for c in cuts for s in c.slices}
     now: dict[Op, Op] = {}
 

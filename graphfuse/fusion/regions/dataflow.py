@@ -8,7 +8,7 @@ region that reads through them. So are casts of bytes that are stored in any cas
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from graphfuse.dialects import graph
@@ -20,6 +20,10 @@ _ARITHMETIC = frozenset({graph.add, graph.sub, graph.mul})
 _GENERATORS = frozenset({graph.full, graph.iota})
 MOST_REPEATED_OPS = 12
 """Batch norm makes two rows of four, in six ops and a cast of each."""
+
+
+Source = tuple[Value, tuple[Op, ...]]
+"""A value, and the transparent ops through which it is read."""
 
 
 @dataclass
@@ -41,6 +45,8 @@ class Dataflow:
     """Values that `most_repeated` allows: they would be kernels shorter than their launch."""
     widened: set[Value] = field(default_factory=set[Value])
     """What bytes in memory are dequantised to: four times the bytes, and cheaper to compute again than to read."""
+    _sources: dict[Value, list[Source]] = field(default_factory=dict[Value, "list[Source]"])
+    _readers: dict[Value, list[Op]] = field(default_factory=dict[Value, "list[Op]"])
 
     def __post_init__(self) -> None:
         for op in self.block.ops:
@@ -119,26 +125,30 @@ class Dataflow:
         kinds = (graph.conv, graph.reduce_window)
         return bool(users) and all(u.kind in kinds and op.result not in u.operands[1:] for u in users)
 
-    def sources(self, value: Value) -> list[tuple[Value, tuple[Op, ...]]]:
+    def sources(self, value: Value) -> list[Source]:
         """The values in memory (or computed by work) that `value` reads, each with the transparent ops passed.
 
         The ops stand in order from `value` inward.
         """
-        out: list[tuple[Value, tuple[Op, ...]]] = []
+        if (found := self._sources.get(value)) is None:
+            found = self._sources[value] = []
+            self._visit(value, (), found)
+        return found
 
-        def visit(v: Value, path: tuple[Op, ...]) -> None:
-            op = v.op
-            if op is None or not self.is_transparent(op):
-                out.append((v, path))
-                return
-            for operand in op.operands:
-                visit(operand, (*path, op))
+    def _visit(self, value: Value, path: tuple[Op, ...], found: list[Source]) -> None:
+        if (op := value.op) is None or not self.is_transparent(op):
+            found.append((value, path))
+            return
+        for operand in op.operands:
+            self._visit(operand, (*path, op), found)
 
-        visit(value, ())
-        return out
-
-    def readers(self, value: Value) -> Iterable[Op]:
+    def readers(self, value: Value) -> list[Op]:
         """The ops doing work (or the terminator) that read `value`, directly or through transparent ops."""
+        if (found := self._readers.get(value)) is None:
+            found = self._readers[value] = list(self._reading(value))
+        return found
+
+    def _reading(self, value: Value) -> Iterator[Op]:
         seen: set[Op] = set()
         stack = list(self.uses.get(value, ()))
         while stack:

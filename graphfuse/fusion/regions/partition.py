@@ -1,50 +1,40 @@
 """Cuts a block into regions: which ops become one kernel.
 
-Ops are taken in order; each joins the latest group among its producers that may take it, or starts a group.
-Joining must keep the groups' graph acyclic (checked on a networkx view) and must not leave the group without a good
-schedule: `legality.py` has the predicates, each giving a reason or None. The ledger records every decision.
+Each op that does work is a group at first. Of all pairs that may be one kernel, the one that saves most becomes one,
+until none saves anything (ADR 0019): `legality.py` says which may, each predicate giving a reason or None, `costs.py`
+what that saves. Between pairs that save the same, the consumer that comes first in the block decides, then the producer
+that comes last. The groups' graph stays acyclic. The ledger has what each step saves, and why each edge left is a cut.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+import heapq
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import networkx as nx
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.regions.attention import find_attention
+from graphfuse.fusion.regions.costs import Costs, Traffic
 from graphfuse.fusion.regions.dataflow import Dataflow, operands_inside
+from graphfuse.fusion.regions.group import Group, domain_of, row_of
 from graphfuse.fusion.regions.legality import (
     MAX_OPS,
     form_of,
+    is_row_reduction,
+    is_simple,
+    may_follow,
     products_of,
     why_not_absorb,
-    why_not_after_call,
-    why_not_before_call,
     why_not_follow,
-    why_not_join,
-    why_not_merge,
+    why_not_lead,
     why_not_share,
 )
 from graphfuse.fusion.regions.rules import ANY, Rules
-from graphfuse.ir.core import Block, Op, Trait, Value, dims_of
-from graphfuse.ir.types import Tensor
-from graphfuse.symbolic import Dim, product
-
-
-@dataclass(eq=False)
-class Group:
-    """Ops of one kernel to be, in order. `domain` is the shape its programs cover; rows begin at dim `split`."""
-
-    index: int
-    kind: str
-    domain: tuple[Dim, ...]
-    split: int = 0
-    ops: list[Op] = field(default_factory=list[Op])
-
-    def __repr__(self) -> str:
-        return f"<group {self.index}: {self.kind}, {len(self.ops)} ops>"
+from graphfuse.ir.core import Block, Op, Trait, Value, dims_of, tensor_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +47,8 @@ class Decision:
     reason: str
     saved_bytes: str = "0"
     begins: str = ""
+    saved_ns: float = 0.0
+    """Of an edge that is fused, as predicted."""
 
 
 @dataclass
@@ -71,281 +63,291 @@ class Partition:
 
 def partition(block: Block, rules: Rules = ANY) -> Partition:
     """Group the ops of a block; transparent ops and constants belong to no group."""
-    return _Partitioner(Dataflow(block, rules.reads_padded, rules.most_repeated if rules.fuse else 0), rules).run()
+    flow = Dataflow(block, rules.reads_padded, rules.most_repeated if rules.fuse else 0)
+    return _Partitioner(flow, rules).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Union:
+    """Two groups that may be one kernel, `first` before `second`: what that would be, and what it saves.
+
+    For the ledger: `host` takes the ops of the other, of which it names `by`.
+    """
+
+    first: Group
+    second: Group
+    group: Group
+    traffic: Traffic
+    host: Group
+    by: Op
+    saved: float
 
 
 class _Partitioner:
     def __init__(self, flow: Dataflow, rules: Rules) -> None:
         self.flow = flow
         self.rules = rules
+        self.costs = Costs(flow, rules.costs, rules.ranges)
         self.position = {op: i for i, op in enumerate(flow.block.ops)}
         self.of: dict[Op, Group] = {}
-        self.groups: list[Group] = []
-        self.ledger: list[Decision] = []
+        self.done: list[_Union] = []
+        self.names: dict[Group, str] = {}
         self.view: nx.DiGraph[Group] = nx.DiGraph()
-        self.attention: dict[Op, tuple[Op, frozenset[Op]]] = {}
-        self.inside_attention: set[Op] = set()
+        self.order: dict[Group, int] = {}
+        """A topological order of the groups."""
+        self.traffic: dict[Group, Traffic] = {}
+        self.moved: dict[Group, int] = {}
+        self.alike: defaultdict[object, list[Group]] = defaultdict(list)
+        """Groups that may be made side by side, by what they have in common."""
+        self.queue: list[tuple[float, int, int, int, _Union]] = []
+        self.ties = itertools.count()
+        self.absorbs = False
+        self.products: dict[tuple[Op | bool, ...], float | str] = {}
 
     def run(self) -> Partition:
-        for found in find_attention(self.flow, with_masks=self.flow.reads_padded) if self.rules.fuse else ():
-            self.attention[found.output] = (found.scores, found.between)
-            self.inside_attention |= {found.scores, *found.between}
-        for op in self.flow.block.ops:
-            if op.has(Trait.TERMINATOR) or op.kind is graph.constant or op in self.inside_attention:
-                continue
-            if not self.flow.is_transparent(op):
-                self._place(op)
+        for group in self._first_groups():
+            self._add(group, self.costs.traffic(group.ops))
+            self.order[group] = self.position[group.ops[-1]]
+        for op, group in self.of.items():
+            self.view.add_edges_from((p, group) for p in self._producers(op) if p is not group)
         if self.rules.fuse:
-            self._release_products_of_vectors()
-            # each makes room for the other: siblings share consumers once merged, and consumers become siblings
-            while self._merge_siblings() or self._merge_edges(self._why_not_merge):
-                pass
-            self._merge_epilogues()
-            self._merge_products()
-            # only then: groups of another domain, which nothing else of theirs could follow
-            self._merge_edges(why_not_absorb)
-            self._record_left_before_calls()
-        order = nx.lexicographical_topological_sort(self.view, key=_index)
-        return Partition(self.flow, list(order), self.of, self.ledger)
+            self._unite()
+        groups = list(nx.lexicographical_topological_sort(self.view, key=_index))
+        self.names = {g: f"{g.kind} {i}" for i, g in enumerate(groups)}
+        ledger = [*map(self._fused, self.done), *self._cuts()] if self.rules.fuse else []
+        return Partition(self.flow, groups, self.of, ledger)
 
-    # placing ops
+    # groups
 
-    def _place(self, op: Op) -> None:
-        if op in self.attention:
-            scores, between = self.attention[op]
-            members = [
-                o for o in self.flow.block.ops if o is scores or (o in between and not self.flow.is_transparent(o))
-            ]
-            self._start("attention", [*members, op], _shape(op.result))
-        elif op.has(Trait.ELEMENTWISE):
-            if not self._join(op, _shape(op.result)):
-                self._start("pointwise", [op], _shape(op.result))
-        elif op.kind is graph.reduce and is_row_reduction(op):
-            domain = _shape(op.operands[0])
-            split = len(domain) - len(dims_of(op.attrs["axes"]))
-            if not self._join(op, domain):
-                self._start("reduction", [op], domain, split)
-        elif op.kind in (graph.contract, graph.contract_parts, graph.contract_blocks) or is_plain_convolution(op):
-            self._start("contraction", [op], _shape(op.result))
-        elif is_stacking(op) and self.rules.fuse:
-            self._start("stack", [op], _shape(op.result))
-        else:
-            self._start(SPECIAL.get(op.kind, "pointwise"), [op], _shape(op.results[0]))
+    def _first_groups(self) -> Iterator[Group]:
+        """One for each op that does work, and for each attention."""
+        found = find_attention(self.flow, with_masks=self.flow.reads_padded) if self.rules.fuse else []
+        attention = {a.output: {a.scores, *a.between, a.output} for a in found}
+        inside = {op for a, ops in attention.items() for op in ops if op is not a}
+        numbers = itertools.count()
+        for op in self.flow.block.ops:
+            if op.has(Trait.TERMINATOR) or op.kind is graph.constant or op in inside or self.flow.is_transparent(op):
+                continue
+            ops, kind, split = (op,), "pointwise", 0
+            if op in attention:
+                kind = "attention"
+                members = sorted(attention[op], key=self.position.__getitem__)
+                ops = tuple(o for o in members if not self.flow.is_transparent(o) or o is op)
+            elif is_row_reduction(op):
+                kind, split = "reduction", row_of(op)
+            elif op.kind in CONTRACTIONS or is_plain_convolution(op):
+                kind = "contraction"
+            elif is_stacking(op) and self.rules.fuse:
+                kind = "stack"
+            domain = domain_of(op) if kind == "reduction" else tensor_of(op.results[0]).shape
+            yield Group(next(numbers), SPECIAL.get(op.kind, kind), ops, domain, split)
 
-    def _start(self, kind: str, ops: list[Op], domain: tuple[Dim, ...], split: int = 0) -> None:
-        group = Group(len(self.groups), kind, domain, split, [])
-        self.groups.append(group)
+    def _add(self, group: Group, traffic: Traffic) -> None:
         self.view.add_node(group)
-        for op in ops:
-            self._add(op, group)
+        self.traffic[group] = traffic
+        self.moved[group] = self.costs.moved(group, traffic)
+        self.of.update(dict.fromkeys(group.ops, group))
 
-    def _add(self, op: Op, group: Group) -> None:
-        group.ops.append(op)
-        self.of[op] = group
-        for producer in self._producers(op):
-            if producer is not group:
-                self.view.add_edge(producer, group)
-
-    def _producers(self, op: Op) -> Iterable[Group]:
+    def _producers(self, op: Op) -> Iterator[Group]:
         """The groups whose results `op` reads, through transparent ops."""
         for v in operands_inside(op):
             for source, _ in self.flow.sources(v):
                 if source.op in self.of:
                     yield self.of[source.op]
 
-    def _join(self, op: Op, domain: tuple[Dim, ...]) -> bool:
-        """Try the producers' groups, latest first."""
-        if not self.rules.fuse:
-            return False
-        candidates = sorted(set(self._producers(op)), key=lambda g: -g.index)
-        for group in candidates:
-            reason = self._why_not_join(op, domain, group) or self._cycle(op, group, candidates)
-            self._record(op, group, reason)
-            if reason is None:
-                if op.kind is graph.reduce and group.kind == "pointwise":
-                    group.kind = "reduction"
-                    group.split = len(domain) - len(dims_of(op.attrs["axes"]))
-                self._add(op, group)
-                return True
-        return False
+    # the queue
 
-    def _why_not_join(self, op: Op, domain: tuple[Dim, ...], group: Group) -> str | None:
-        if group.kind == "call":
-            return why_not_after_call(self.flow, [op], domain, group, self.rules.why_not_graft)
-        return why_not_join(self.flow, op, domain, group)
+    def _unite(self) -> None:
+        """Make groups one, the pair that saves most first."""
+        # absorbed groups have another domain, which nothing else of theirs could join
+        for self.absorbs in (False, True):
+            for group in list(self.view):
+                self._offer(group)
+            while self.queue:
+                union = heapq.heappop(self.queue)[-1]
+                if union.first in self.view and union.second in self.view and self._way_around(union) is None:
+                    self._merge(union)
 
-    def _why_not_merge(self, flow: Dataflow, group: Group, consumer: Group, alone: bool) -> str | None:
-        if consumer.kind == "call":
-            return why_not_before_call(flow, group, consumer, alone, self.rules.why_not_graft)
-        return why_not_merge(flow, group, consumer, alone)
+    def _offer(self, group: Group) -> None:
+        """Put what a group could be one kernel with into the queue: what it reads, and what is like it."""
+        for producer in self.view.predecessors(group):
+            self._weigh(producer, group)
+        self._pair(group)
 
-    def _why_not_follow(self, group: Group, producer: Group) -> str | None:
-        if producer.kind == "call":
-            return why_not_after_call(self.flow, group.ops, group.domain, producer, self.rules.why_not_graft)
-        return why_not_follow(self.flow, group, producer)
+    def _pair(self, group: Group) -> None:
+        if (key := self._likeness(group)) is not None:
+            others = self.alike[key] = [g for g in self.alike[key] if g in self.view and g is not group]
+            first = next((g for g in others if self._likeness(g) == key), None)
+            others.append(group)
+            if first is not None:
+                self._weigh(*sorted((first, group), key=self.order.__getitem__))
 
-    def _cycle(self, op: Op, group: Group, candidates: list[Group]) -> str | None:
-        for other in candidates:
-            if other is not group and nx.has_path(self.view, group, other):
-                return f"another operand depends on the region through {other.kind} {other.index}"
-        return None
+    def _weigh(self, first: Group, second: Group) -> None:
+        union = self._union(first, second)
+        if isinstance(union, _Union) and union.saved > 0:
+            places = self.position[self._reader(first, second)], -first.index
+            heapq.heappush(self.queue, (-union.saved, *places, next(self.ties), union))
 
-    # taking ops out
-
-    def _release_products_of_vectors(self) -> None:
-        """Take out of rows' kernels what is as large as their domain, made of less, and read by one other kernel.
-
-        That one makes it from what it is made of: a norm's mean times a vector, where both are as wide as the rows.
-        """
-        before = len(self.groups)
-        for group in [g for g in self.groups if g.kind == "reduction"]:
-            released: list[Op] = []
-            for op in reversed(self._made_of_less(group)):
-                readers = set(self.flow.readers(op.result)) - set(released)
-                into = {self.of[r] for r in readers if r.has(Trait.ELEMENTWISE)}
-                if len(into) <= 1 and all(self.of.get(r) in into and _takes(self.of[r], op) for r in readers):
-                    released.append(op)
-            for op in reversed(released):
-                group.ops.remove(op)
-                self._record(op, group, "it is as large as the rows and made of less: its reader makes it")
-                self._start("pointwise", [op], _shape(op.result))
-        if len(self.groups) > before:
-            self._connect()
-
-    def _made_of_less(self, group: Group) -> list[Op]:
-        """Elementwise ops over the whole domain of a group that read nothing as large, but for each other."""
-        whole = product(group.domain)
-        found: list[Op] = []
-        for op in group.ops:
-            if not op.has(Trait.ELEMENTWISE) or product(_shape(op.result)) != whole:
-                continue
-            sources = [s for v in op.operands for s, _ in self.flow.sources(v)]
-            if all(s.op in found or product(_shape(s)) != whole for s in sources):
-                found.append(op)
-        return found
-
-    def _connect(self) -> None:
-        """The groups' graph anew."""
-        self.view.clear_edges()
-        for op, group in self.of.items():
-            self.view.add_edges_from((p, group) for p in self._producers(op) if p is not group)
-
-    # merging whole groups
-
-    def _merge_edges(self, why_not: Callable[[Dataflow, Group, Group, bool], str | None]) -> bool:
-        """Move pointwise groups into a consumer unless there is a reason not to; whether any moved."""
-        before = len(self.groups)
-        for group in list(nx.topological_sort(self.view)):
-            consumers = list(self.view.successors(group)) if is_simple(group) else []
-            for consumer in consumers:
-                reason = why_not(self.flow, group, consumer, len(consumers) == 1) or self._detour(group, consumer)
-                if reason is None:
-                    self._record(group.ops[-1], consumer, reason)
-                    self._merge(group, consumer)
-                    break
-        return len(self.groups) < before
-
-    def _record_left_before_calls(self) -> None:
-        """Why elementwise work stays in front of a called kernel: whoever wrote that can do something about it."""
-        for group in self.groups:
-            consumers = list(self.view.successors(group)) if is_simple(group) else []
-            for consumer in consumers:
-                if consumer.kind == "call":
-                    reason = self._why_not_merge(self.flow, group, consumer, len(consumers) == 1)
-                    self._record(group.ops[-1], consumer, reason or self._detour(group, consumer))
-
-    def _merge_epilogues(self) -> None:
-        """Move pointwise groups into a contraction, or a call, that they read: what came between had to come first."""
-        for group in list(nx.topological_sort(self.view)):
-            before = list(self.view.predecessors(group)) if is_simple(group) else []
-            for producer in sorted((p for p in before if p.kind in WITH_EPILOGUES), key=lambda p: -p.index):
-                reason = self._why_not_follow(group, producer) or self._detour(producer, group)
-                self._record(group.ops[0], producer, reason)
-                if reason is None:
-                    self._merge(group, producer)
-                    break
-
-    def _merge_products(self) -> None:
-        """Make products of one operand in one loop: those whose results meet, then any that do not wait for another."""
-        for group in list(nx.topological_sort(self.view)):
-            consumers = list(self.view.successors(group))
-            for consumer in consumers:
-                products = [*products_of(group), *products_of(consumer)]
-                if not _have_one_operand(group, consumer):
-                    continue
-                alone = len(consumers) == 1
-                reason = why_not_share(self.flow, group, consumer, alone) or self.rules.why_apart(products, meet=True)
-                self._record(group.ops[-1], consumer, reason)
-                if reason is None:
-                    self._merge(group, consumer)
-                    break
-        first_of: dict[object, Group] = {}
-        for group in list(nx.topological_sort(self.view)):
-            if group.kind != "contraction" or (form := form_of(group)) is None:
-                continue
-            first = first_of.setdefault(form, group)
-            if first is group or nx.has_path(self.view, first, group) or nx.has_path(self.view, group, first):
-                continue
-            reason = self.rules.why_apart([*products_of(first), *products_of(group)], meet=False)
-            self._record(group.ops[0], first, reason)
-            if reason is None:
-                self._merge(group, first)
-
-    def _detour(self, group: Group, consumer: Group) -> str | None:
-        for other in self.view.successors(group):
-            if other is not consumer and nx.has_path(self.view, other, consumer):
-                return f"{other.kind} {other.index} lies between"
-        return None
-
-    def _merge_siblings(self) -> bool:
-        """Join pointwise groups over one domain that read from exactly the same places; whether any were joined."""
-        before = len(self.groups)
-        by_inputs: dict[object, Group] = {}
-        for group in list(nx.topological_sort(self.view)):
-            if not is_simple(group) or not (origins := self._origins(group)):
-                continue
-            first = by_inputs.setdefault((group.domain, origins), group)
-            if first is group or len(first.ops) + len(group.ops) > MAX_OPS:
-                continue
-            if not nx.has_path(self.view, first, group) and not nx.has_path(self.view, group, first):
-                self._merge(group, first)
-        return len(self.groups) < before
-
-    def _origins(self, group: Group) -> frozenset[Group | Value]:
-        """The groups, or values that no group computes, that a group reads."""
-        sources = (s for op in group.ops for v in op.operands for s, _ in self.flow.sources(v))
-        return frozenset(self._origin(s) for s in sources if s.op not in group.ops)
+    def _likeness(self, group: Group) -> object | None:
+        """What it has in common with those that could be made beside it: all that it reads, or what it multiplies."""
+        if group.kind == "contraction":
+            return form_of(group)
+        if not is_simple(group) or not self.traffic[group].reads:
+            return None
+        return group.domain, frozenset(self._origin(v) for v in self.traffic[group].reads)
 
     def _origin(self, value: Value) -> Group | Value:
+        """The group that computes a value, or itself."""
         return value if value.op is None else self.of.get(value.op, value)
 
-    def _merge(self, group: Group, into: Group) -> None:
-        """All ops of `group` join `into`; the groups' graph must stay acyclic, which the caller has made sure of."""
-        into.ops = sorted([*group.ops, *into.ops], key=self.position.__getitem__)
-        for op in group.ops:
-            self.of[op] = into
-        edges = [(p, into) for p in self.view.predecessors(group)] + [(into, c) for c in self.view.successors(group)]
-        self.view.remove_node(group)
-        self.view.add_edges_from((a, b) for a, b in edges if a is not b)
-        self.groups.remove(group)
+    # pairs
 
-    def _record(self, op: Op, group: Group, reason: str | None) -> None:
-        saved = "0"
-        if reason is None:
-            values = [s for v in op.operands for s, _ in self.flow.sources(v) if s.op in group.ops]
-            types = [v.type for v in dict.fromkeys(values) if isinstance(v.type, Tensor)]
-            saved = " + ".join(f"{2 * t.nbytes}" for t in types) or "0"
-        first = group.ops[0] if group.ops else op
-        self.ledger.append(
-            Decision(f"{group.kind} {group.index}", _label(op), reason is None, reason or "", saved, _label(first))
+    def _union(self, first: Group, second: Group) -> _Union | Decision | None:
+        """Two groups as one; or why they stay apart, if somebody may ask."""
+        if not self.view.has_edge(first, second):
+            return self._beside(first, second)
+        cut: Decision | None = None
+        alone = self.view.out_degree(first) == 1
+        if may_follow(second):
+            reader = self._reader(first, second)
+            reason = why_not_follow(self.flow, second, first, self.rules.why_not_graft)
+            if reason is None:
+                return self._made(first, second, first.with_(*second.ops), first, reader)
+            cut = self._cut(first, reader, reason)
+        if is_simple(first):
+            reason = why_not_lead(self.flow, first, second, alone, self.rules.why_not_graft)
+            if reason is not None and self.absorbs:
+                reason = why_not_absorb(self.flow, first, second, alone) and reason
+            if reason is None:
+                return self._made(first, second, second, second, first.ops[-1])
+            if second.kind == "call":  # whoever wrote that can do something about it
+                cut = self._cut(second, first.ops[-1], reason)
+        if _have_one_operand(first, second):
+            saved = why_not_share(self.flow, first, second, alone) or self._saved_together(first, second, meet=True)
+            if not isinstance(saved, str):
+                return self._made(first, second, second, second, first.ops[-1], saved)
+            cut = self._cut(second, first.ops[-1], saved)
+        return cut
+
+    def _beside(self, first: Group, second: Group) -> _Union | Decision | None:
+        """Two groups that read the same."""
+        if first.kind == "contraction":
+            saved = self._saved_together(first, second, meet=False)
+            if isinstance(saved, str):
+                return self._cut(first, second.ops[0], saved)
+            return self._made(first, second, first, first, second.ops[0], saved)
+        if len(first.ops) + len(second.ops) > MAX_OPS:
+            return None
+        return self._made(first, second, first, first, second.ops[0])
+
+    def _made(
+        self, first: Group, second: Group, like: Group, host: Group, by: Op, saved: float | None = None
+    ) -> _Union:
+        ops = tuple(sorted((*first.ops, *second.ops), key=self.position.__getitem__))
+        group = replace(like, ops=ops)
+        traffic = self.costs.together(self.traffic[first], self.traffic[second], group.inside)
+        if saved is None:
+            fewer = self.moved[first] + self.moved[second] - self.costs.moved(group, traffic)
+            saved = self.rules.costs.launch + self.rules.costs.byte * fewer
+        return _Union(first, second, group, traffic, host, by, saved)
+
+    def _saved_together(self, first: Group, second: Group, *, meet: bool) -> float | str:
+        products = [*products_of(first), *products_of(second)]
+        key = *products, meet
+        if key not in self.products:
+            self.products[key] = self.rules.saved_together(products, meet=meet)
+        return self.products[key]
+
+    def _reader(self, first: Group, second: Group) -> Op:
+        """The first op of a group that reads another."""
+        return next((op for op in second.ops if first in self._producers(op)), second.ops[0])
+
+    # making two groups one
+
+    def _way_around(self, union: _Union) -> Group | None:
+        """What lies between two groups, so that neither could run first were they one."""
+        low, high = self._in_order(union)
+        behind = self._between(low, high, self.view.successors)
+        return next((g for g in self.view.predecessors(high) if g in behind), None)
+
+    def _in_order(self, union: _Union) -> list[Group]:
+        return sorted((union.first, union.second), key=self.order.__getitem__)
+
+    def _between(self, start: Group, end: Group, neighbours: Callable[[Group], Iterable[Group]]) -> set[Group]:
+        """What is reached from a group, as far as it lies between that and another in the order."""
+        low, high = sorted((self.order[start], self.order[end]))
+        found: set[Group] = set()
+        stack = [start]
+        while stack:
+            new = [g for g in neighbours(stack.pop()) if low < self.order[g] < high and g not in found]
+            found.update(new)
+            stack += new
+        return found
+
+    def _merge(self, union: _Union) -> None:
+        """Put a group in the place of two."""
+        group, old = union.group, (union.first, union.second)
+        self.done.append(union)
+        low, high = self._in_order(union)
+        behind = self._between(low, high, self.view.successors)
+        ahead = self._between(high, low, self.view.predecessors)
+        places = sorted(self.order[g] for g in (*ahead, *behind, low, high))
+        by_order = [sorted(groups, key=self.order.__getitem__) for groups in (ahead, behind)]
+        self.order.update(zip((*by_order[0], group, *by_order[1]), places, strict=False))
+        edges = [(p, group) for g in old for p in self.view.predecessors(g) if p not in old]
+        edges += [(group, c) for g in old for c in self.view.successors(g) if c not in old]
+        self._add(group, union.traffic)
+        self.view.remove_nodes_from(old)
+        self.view.add_edges_from(edges)
+        self._offer(group)
+        for consumer in self.view.successors(group):
+            self._weigh(group, consumer)
+            self._pair(consumer)  # two that it read are one now
+
+    # the ledger
+
+    def _fused(self, union: _Union) -> Decision:
+        """What became one kernel, and what that saves."""
+        values = [v for v in self.traffic[union.second].reads if v.op in union.first.inside]
+        saved = " + ".join(f"{2 * tensor_of(v).nbytes}" for v in values) or "0"
+        into, begins = self.names[self.of[union.by]], _label(union.host.ops[0])
+        return Decision(
+            into, _label(union.by), fused=True, reason="", saved_bytes=saved, begins=begins, saved_ns=union.saved
         )
+
+    def _cut(self, group: Group, op: Op, reason: str) -> Decision:
+        name = self.names.get(group, "")  # none, as long as nobody asks
+        return Decision(name, _label(op), fused=False, reason=reason, begins=_label(group.ops[0]))
+
+    def _cuts(self) -> Iterator[Decision]:
+        """Why groups that read one another, or the same, are not one."""
+        forms: dict[object, Group] = {}
+        for second in self.names:
+            for first in sorted(self.view.predecessors(second), key=self.order.__getitem__):
+                cut = self._union(first, second)
+                if isinstance(cut, _Union):
+                    cut = self._cut(cut.host, cut.by, self._why_not_made(cut))
+                if cut is not None:
+                    yield cut
+            if second.kind == "contraction" and (form := form_of(second)) is not None:
+                first = forms.setdefault(form, second)
+                cut = self._beside(first, second) if first is not second else None
+                if isinstance(cut, Decision) and not nx.has_path(self.view, first, second):
+                    yield cut
+
+    def _why_not_made(self, union: _Union) -> str:
+        if (around := self._way_around(union)) is None:
+            return f"one kernel would take {-union.saved / 1e3:.1f} us more"
+        if union.host is union.first:
+            return f"another operand depends on the region through {self.names[around]}"
+        return f"{self.names[around]} lies between"
 
 
 def _label(op: Op) -> str:
     return op.loc.short if op.loc else str(op.kind)
 
 
-WITH_EPILOGUES = ("contraction", "call")
+CONTRACTIONS = (graph.contract, graph.contract_parts, graph.contract_blocks)
 SPECIAL = {
     graph.call: "call",
     graph.loop: "loop",
@@ -363,20 +365,8 @@ def _have_one_operand(*groups: Group) -> bool:
     return all(g.kind == "contraction" for g in groups) and len(operands) == 1
 
 
-def _takes(reader: Group, op: Op) -> bool:
-    """Whether a group may compute an op of another kernel's rows beside its own, for all that is known yet."""
-    return reader.kind in ("contraction", "pointwise") and reader.domain == _shape(op.result)
-
-
 def _index(group: Group) -> int:
     return group.index
-
-
-def is_simple(group: Group) -> bool:
-    """Whether a group is elementwise work and joining of tensors only."""
-    return group.kind == "pointwise" and all(
-        op.has(Trait.ELEMENTWISE) or op.kind in (graph.concat, graph.pad) for op in group.ops
-    )
 
 
 def is_stacking(op: Op) -> bool:
@@ -385,14 +375,7 @@ def is_stacking(op: Op) -> bool:
         return False
     axis = op.attrs["axis"]
     assert isinstance(axis, int)
-    return all(d == 1 for d in _shape(op.result)[:axis])
-
-
-def is_row_reduction(op: Op) -> bool:
-    """Whether a reduction runs over trailing dims, innermost included."""
-    rank = len(_shape(op.operands[0]))
-    axes = dims_of(op.attrs["axes"])
-    return len(axes) > 0 and sorted(axes, key=str) == sorted(range(rank - len(axes), rank), key=str)
+    return all(d == 1 for d in tensor_of(op.result).shape[:axis])
 
 
 def is_plain_convolution(op: Op) -> bool:
@@ -402,8 +385,3 @@ def is_plain_convolution(op: Op) -> bool:
     padding = (*dims_of(op.attrs["low"]), *dims_of(op.attrs["high"]))
     spread = dims_of(op.attrs["input_dilation"])
     return op.attrs.get("layout", "nchw") == "nhwc" and all(p == 0 for p in padding) and all(u == 1 for u in spread)
-
-
-def _shape(value: Value) -> tuple[Dim, ...]:
-    assert isinstance(value.type, Tensor)
-    return value.type.shape

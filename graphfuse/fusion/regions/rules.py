@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from graphfuse.ir.core import Op
+from graphfuse.targets.machine import KernelCosts, Machine
 
 
-class WhyApart(Protocol):
-    """Why the target had better make products of one operand one by one; None if it has a good schedule for all.
+class SavedTogether(Protocol):
+    """What products of one operand save as one kernel, in nanoseconds; or why the target makes them one by one.
 
     `meet` says that elementwise work brings the results together: one kernel for all saves a way through memory.
     """
 
-    def __call__(self, products: Sequence[Op], *, meet: bool) -> str | None:
-        """The first reason, or None."""
+    def __call__(self, products: Sequence[Op], *, meet: bool) -> float | str:
+        """A number above 0, or the first reason."""
         ...
 
 
@@ -28,15 +29,16 @@ class WhyNotGraft(Protocol):
         ...
 
 
-def always_apart(products: Sequence[Op], *, meet: bool) -> str:
+def never_together(products: Sequence[Op], *, meet: bool) -> str:
     """For targets that have no schedule for several products."""
     del meet
     return f"no schedule for {len(products)} products"
 
 
-def never_apart(products: Sequence[Op], *, meet: bool) -> None:
+def always_together(products: Sequence[Op], *, meet: bool) -> float:
     """For a pipeline that knows no target: what it makes is right on all of them."""
     del products, meet
+    return 1.0
 
 
 def never_graft(call: Op, index: int, *, before: bool) -> str:
@@ -51,11 +53,15 @@ class Rules:
 
     fuse: bool = True
     """Else every op that does work is a region of its own."""
+    costs: KernelCosts = Machine().kernels
+    """By which kernels are weighed."""
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, "tuple[int, int]"])
+    """Of the symbols in dims, those of loops with them."""
     reads_padded: bool = False
     """Whether convolutions and windows read through the padding of their input: a GPU loads it masked at no cost."""
     most_repeated: int = 0
     """Elementwise work on rows of inputs with at most so many elements is done again by all that read the results."""
-    why_apart: WhyApart = always_apart
+    saved_together: SavedTogether = never_together
     why_not_graft: WhyNotGraft = never_graft
 
 

@@ -1,12 +1,9 @@
-"""Bytes that work reads: of a slice or a look-up what it takes, of anything else all.
-
-Owns a count of dims, for people: no decision depends on it.
-"""
+"""Bytes that work reads: of a slice or a look-up what it takes, of anything else all."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.regions.dataflow import Dataflow
@@ -32,13 +29,18 @@ def bytes_read(flow: Dataflow, ops: Sequence[Op], ranges: Ranges) -> dict[Value,
     found: dict[Value, list[Dim]] = {}
     inside = {r for op in ops for r in op.results}
     for op in ops:
-        for i, operand in enumerate(op.operands):
-            first = op.results[0] if i == 0 and op.kind in _LOOK_UPS else operand
-            for source, path in flow.sources(operand):
-                if source not in inside:
-                    passed = (first, *(v for p in path for v in p.operands), source)
-                    found.setdefault(source, []).append(_least(map(_nbytes, passed), ranges))
+        for source, ways in passed(flow, op):
+            if source not in inside:
+                found.setdefault(source, []).append(_least(map(_nbytes, ways), ranges))
     return {v: n[0] if len(n) == 1 else _least((sum(n), _nbytes(v)), ranges) for v, n in found.items()}
+
+
+def passed(flow: Dataflow, op: Op) -> Iterator[tuple[Value, tuple[Value, ...]]]:
+    """The values in memory that an op reads, with those on the way, of the least of which it reads all."""
+    for i, operand in enumerate(op.operands):
+        first = op.results[0] if i == 0 and op.kind in _LOOK_UPS else operand
+        for source, path in flow.sources(operand):
+            yield source, (first, *(v for p in path for v in p.operands), source)
 
 
 def bytes_read_by(region: Op, ranges: Ranges) -> Dim:

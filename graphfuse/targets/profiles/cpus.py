@@ -40,8 +40,12 @@ CPUS: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class CoreCosts:
-    """Of one core of a processor, by hand; `ahead_bytes` by `python benchmarks/cpu_memory.py`."""
+    """Of one core of a processor, by hand; what is of memory by `python benchmarks/cpu_memory.py`."""
 
+    launch_ns: float = 1000.0
+    """Of a kernel more, for which threads meet: `python -m benchmarks.cpu_launch` has calls of 1.1 us."""
+    bytes_per_ns: float = 32.0
+    """From and to memory."""
     element_ns: float = 0.15
     """Of an element that is read and written."""
     op_ns: float = 0.03

@@ -160,6 +160,8 @@ class MemoryCosts:
     """What a multiprocessor should have asked for at any time."""
     most_repeated: int = 16384
     """Elements of a row that every kernel that reads it computes again: fewer are faster than a launch."""
+    row_elements: int = 32768
+    """Of 4 bytes, of a row that a block of threads holds in registers."""
 
 
 @dataclass(frozen=True, slots=True)
