@@ -173,3 +173,10 @@ def operands_inside(op: Op) -> list[Value]:
         for inner in walk(body):
             out += inner.operands
     return out
+
+
+def root_of(value: Value) -> Value:
+    """The value whose memory a chain of reshapes names."""
+    while value.op is not None and value.op.kind is graph.reshape:
+        value = value.op.operands[0]
+    return value

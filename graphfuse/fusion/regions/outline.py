@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from graphfuse.dialects import control, graph
-from graphfuse.fusion.regions.dataflow import Dataflow, operands_inside
+from graphfuse.fusion.regions.dataflow import Dataflow, operands_inside, root_of
 from graphfuse.fusion.regions.partition import Decision, Group, Partition, partition
 from graphfuse.fusion.regions.rules import ANY, Rules
 from graphfuse.ir.core import Block, Builder, Func, Op, Params, Value, walk
@@ -190,8 +190,8 @@ class _Outliner:
 
     def _returned(self, value: Value, before: Sequence[Value]) -> Value:
         new = self._in_memory(value)
-        roots = {_root(v) for v in before}
-        if new in self.own and _root(new) not in roots | self.stacked:
+        roots = {root_of(v) for v in before}
+        if new in self.own and root_of(new) not in roots | self.stacked:
             return new
         return self._copy(value)
 
@@ -200,14 +200,14 @@ class _Outliner:
         parts: list[Value] = []
         for v in op.operands:
             new = self._in_memory(v)
-            taken = {_root(p) for p in parts} | self.stacked
-            parts.append(new if new in self.own and _root(new) not in taken else self._copy(v))
-        self.stacked.update(_root(p) for p in parts)
+            taken = {root_of(p) for p in parts} | self.stacked
+            parts.append(new if new in self.own and root_of(new) not in taken else self._copy(v))
+        self.stacked.update(root_of(p) for p in parts)
         self.now[op.result] = self.builder.append(replace(op, operands=tuple(parts))).result
         self.own.add(self.now[op.result])
 
     def _loop(self, op: Op) -> None:
-        carried = [self._carried(v) for v in op.operands]
+        carried = [self._in_memory(v) for v in op.operands]
         defined = _defined(op.body)
         for v in operands_inside(op):
             if v not in defined and v not in self.now:
@@ -215,16 +215,6 @@ class _Outliner:
         body = _Outliner(op.body, self.kernels, self.ledger, self.now, self.cut).run()
         new = self.builder.append(replace(op, operands=tuple(carried), bodies=(body,)))
         self.now.update(zip(op.results, new.results, strict=True))
-
-    def _carried(self, value: Value) -> Value:
-        return self._in_memory(value)
-
-
-def _root(value: Value) -> Value:
-    """The value whose memory a chain of reshapes names."""
-    while value.op is not None and value.op.kind is graph.reshape:
-        value = value.op.operands[0]
-    return value
 
 
 def _defined(block: Block) -> set[Value]:

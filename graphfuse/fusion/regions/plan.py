@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from graphfuse.artifact import Buffer, BufferKind, Loop, Plan, Pointer, Scalar, Step
 from graphfuse.dialects import graph
+from graphfuse.fusion.regions.dataflow import root_of
 from graphfuse.ir.core import Block, Func, Op, Value, attr_dim
 from graphfuse.ir.dense import Dense
 from graphfuse.ir.types import Tensor
@@ -80,7 +81,7 @@ class _Planner:
                 home = self.where[root]
                 offset: Dim = home.offset
                 for part in op.operands:
-                    self.where[_root(part)] = Pointer(home.buffer, offset)
+                    self.where[root_of(part)] = Pointer(home.buffer, offset)
                     offset = offset + _nbytes(part)
 
     def steps(self, block: Block, top: bool) -> list[Step | Loop]:
@@ -129,10 +130,10 @@ class _Planner:
             self.where[param] = Pointer(home, mod(t, 2) * size)
         for home, value in zip(homes, yielded, strict=False):
             size = _nbytes(value)
-            self.where[_root(value)] = Pointer(home, mod(t + 1, 2) * size)
+            self.where[root_of(value)] = Pointer(home, mod(t + 1, 2) * size)
         for value, result in zip(yielded[len(homes) :], op.results[len(homes) :], strict=True):
             stacked = self._result_home(result)
-            self.where[_root(value)] = Pointer(stacked.buffer, stacked.offset + t * _nbytes(value))
+            self.where[root_of(value)] = Pointer(stacked.buffer, stacked.offset + t * _nbytes(value))
         steps = self.steps(body, top=False)
         for home in homes:
             self.touch(Pointer(home))
@@ -167,20 +168,13 @@ def plan(func: Func, calls: Mapping[str, KernelCall]) -> Planned:
     for i, v in enumerate(func.params):
         planner.where[v] = Pointer(planner.buffer("input", _nbytes(v), i))
     for i, v in enumerate(func.outputs):
-        planner.where[_root(v)] = Pointer(planner.buffer("output", _nbytes(v), i))
+        planner.where[root_of(v)] = Pointer(planner.buffer("output", _nbytes(v), i))
     steps = planner.steps(func.body, top=True)
     buffers = [
         replace(b, first=planner.lives[i].first, last=planner.lives[i].last) if i in planner.lives else b
         for i, b in enumerate(planner.buffers)
     ]
     return Planned(Plan(tuple(buffers), tuple(steps)), planner.weights)
-
-
-def _root(value: Value) -> Value:
-    """The value whose memory a chain of reshapes names."""
-    while value.op is not None and value.op.kind is graph.reshape:
-        value = value.op.operands[0]
-    return value
 
 
 def _nbytes(value: Value) -> Dim:
