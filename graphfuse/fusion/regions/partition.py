@@ -214,6 +214,8 @@ class _Partitioner:
             if reason is None:
                 return self._made(first, second, first.with_(*second.ops), first, reader)
             cut = self._cut(first, reader, reason)
+        elif second.ops[0].has(Trait.ELEMENTWISE):
+            cut = self._cut(first, second.ops[0], f"it is one {second.kind} kernel with what reads it")
         if is_simple(first):
             reason = why_not_lead(self.flow, first, second, alone, self.rules.why_not_graft)
             if reason is not None and self.absorbs:
