@@ -93,7 +93,8 @@ def test_operators_of_torch_between_parts(torch, backend):
         values, order = torch.sort(x.exp(), -1)
         return values.tanh(), order
 
-    x = torch.randn(8, 1000, device="cuda")
+    # further apart than exp of either may be off
+    x = torch.stack([torch.randperm(1000, device="cuda") for _ in range(8)]) / 500 - 1
     torch.testing.assert_close(torch.compile(fn, backend=backend)(x), fn(x))
 
 
