@@ -268,7 +268,7 @@ class Kernel(ABC):
             out = self.text.emit(out.type, f"insertelement {out}, {x}, i32 {i}")
         return out
 
-    def lanes(self, vector: Reg) -> list[Reg]:
+    def elements(self, vector: Reg) -> list[Reg]:
         """The elements of a vector, each in a register."""
         element = element_type(vector.type)
         return [self.text.emit(element, f"extractelement {vector}, i32 {i}") for i in range(width_of(vector.type))]

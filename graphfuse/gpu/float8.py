@@ -70,5 +70,5 @@ def to_f32(kernel: Kernel, xs: Sequence[Reg], source: Scalar) -> list[Reg]:
     for low, high in _pairs(xs):
         both = kernel.recast(kernel.joined([low, integer(0, "i8") if high is None else high]), "i16")
         halves = kernel.intrinsic(f"nvvm.{_FORMATS[source.name].name}.to.f16x2", "<2 x half>", both, overload="rn")
-        out += [kernel.convert("fpext", half, "float") for half in kernel.lanes(halves)]
+        out += [kernel.convert("fpext", half, "float") for half in kernel.elements(halves)]
     return out[: len(xs)]

@@ -343,7 +343,7 @@ def _unpack(kernel: Kernel, elem: Scalar, loaded: Reg, n: int) -> list[Reg]:
     """The elements in what a load gave."""
     memory, want = memory_type(elem), register_type(elem)
     whole = kernel.recast(loaded, memory if n == 1 else f"<{n} x {memory}>")
-    out = [whole] if n == 1 else kernel.lanes(whole)
+    out = [whole] if n == 1 else kernel.elements(whole)
     if memory != want:
         return [kernel.compare("icmp ne", r, 0) for r in out]
     return [wrap(kernel, r, elem) for r in out] if elem.is_integer else out  # bits above i4 may be anything
@@ -369,4 +369,4 @@ def _as_words(kernel: Kernel, packed: Reg, nbytes: int) -> list[Reg]:
     words = _words(nbytes)
     if len(words) == 1:
         return [kernel.recast(packed, words[0])]
-    return kernel.lanes(kernel.recast(packed, f"<{len(words)} x i32>"))
+    return kernel.elements(kernel.recast(packed, f"<{len(words)} x i32>"))

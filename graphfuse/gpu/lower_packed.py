@@ -29,7 +29,7 @@ def lower_packed(kernel: Kernel, op: Op) -> None:
     a, b = (_pairs(kernel, kernel.tile(v).vectors, half) for v in op.operands)
     out: list[Reg] = []
     for x, y in zip(a, b, strict=True):
-        both = kernel.lanes(kernel.binary(_INSTRUCTIONS[op.kind], x, y))
+        both = kernel.elements(kernel.binary(_INSTRUCTIONS[op.kind], x, y))
         out += [kernel.convert("bitcast", one, "i16") for one in both]
     kernel.set(op, out)
 

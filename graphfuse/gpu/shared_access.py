@@ -62,7 +62,7 @@ def load_group(
         words = [kernel.text.emit(f"i{8 * nbytes}", f"load i{8 * nbytes}, {at}, align {nbytes}")]
     else:
         count = nbytes // 4
-        words = kernel.lanes(kernel.text.emit(f"<{count} x i32>", f"load <{count} x i32>, {at}, align {nbytes}"))
+        words = kernel.elements(kernel.text.emit(f"<{count} x i32>", f"load <{count} x i32>, {at}, align {nbytes}"))
     return scatter_words(kernel, words, len(group), type_)
 
 

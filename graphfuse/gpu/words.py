@@ -40,7 +40,7 @@ def gather_words(kernel: Kernel, values: Sequence[Reg]) -> list[Reg]:
         return parts
     if total <= 32:
         return [kernel.recast(kernel.joined(parts), f"i{total}")]
-    return kernel.lanes(kernel.recast(kernel.joined(parts), f"<{total // 32} x i32>"))
+    return kernel.elements(kernel.recast(kernel.joined(parts), f"<{total // 32} x i32>"))
 
 
 def scatter_words(kernel: Kernel, words: Sequence[Reg], count: int, type_: str) -> list[Reg]:
@@ -51,7 +51,7 @@ def scatter_words(kernel: Kernel, words: Sequence[Reg], count: int, type_: str) 
         parts = list(words)
     else:
         whole = kernel.joined(words) if len(words) > 1 else words[0]
-        parts = kernel.lanes(kernel.recast(whole, f"<{count} x {bits}>"))
+        parts = kernel.elements(kernel.recast(whole, f"<{count} x {bits}>"))
     return [from_bits(kernel, p, type_) for p in parts]
 
 

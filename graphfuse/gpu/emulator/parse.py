@@ -363,6 +363,8 @@ class _Parser:
         if text.startswith("["):
             return self.memory_operand(text, scope, position)
         if "|" in text:
+            if text.count("|") > 1:
+                raise self.error(f"operand {text!r}: expected two registers", position)
             return Operand("pair", items=tuple(self.operand(t.strip(), scope, position) for t in text.split("|")))
         if text.startswith("!"):
             inner = self.operand(text[1:].strip(), scope, position)

@@ -124,6 +124,8 @@ def test_module_errors():
         ("\tcvta.to.b64 %d1, %d1;", "expected a state space and a 64-bit type"),
         ("\tadd.sat.u32 %r1, %r1, %r1;", "unknown modifier '.sat'"),
         ("\tsetp.s32 %q1, %r1, %r2;", "expected a comparison"),
+        ("\tsetp.ltu.s32 %q1, %r1, %r2;", "no comparison of integers is 'ltu'"),
+        ("\tshfl.sync.bfly.b32 %r1|%r2|%r3, %r1, 1, 31, -1;", "'%r1|%r2|%r3': expected two registers"),
         ("\tsetp.eq.f16x2 %q1, %r1, %r2;", "comparison of packed numbers is not emulated"),
         ("\tldmatrix.sync.aligned.m8n8.x1.shared.b8 {%r1}, [%r3];", "only .m8n8 of .b16 is emulated"),
         ("\tred.async.add.u32 [%r1], %r2, [%r3];", "red.async is not emulated"),

@@ -319,6 +319,8 @@ def _comparison(d: Decoder, kind: PtxType) -> Binary:
         raise d.error("expected a comparison")
     name = _UNSIGNED_ORDER.get(name, name)
     if not kind.is_float:
+        if name not in _ORDERED:
+            raise d.error(f"no comparison of integers is {name!r}")
         return _ORDERED[name]
     if name == "num":
         return lambda a, b: ~(np.isnan(a) | np.isnan(b))
