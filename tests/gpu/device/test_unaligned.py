@@ -45,7 +45,9 @@ def test_inference(torch, dtype, mode):
         for by in (0, 1, 0, 3, 1):
             torch.compiler.cudagraph_mark_step_begin()
             got = compiled(shifted(torch, x, by) if by else x)
-            torch.testing.assert_close(got, fn(x), **tolerance, msg=lambda m, name=name: f"{name}: {m}")
+            # eager rounds every sum so far of a scan to halves
+            want = fn(x.float()).to(x.dtype)
+            torch.testing.assert_close(got, want, **tolerance, msg=lambda m, name=name: f"{name}: {m}")
     torch.cuda.synchronize()
 
 
