@@ -32,11 +32,14 @@ class Costs:
     def __init__(self, flow: Dataflow, prices: KernelCosts, ranges: Ranges) -> None:
         self.flow, self.prices, self.ranges = flow, prices, ranges
         self._nbytes: dict[Value, int] = {}
+        self._elements: dict[tuple[Dim, ...], int] = {}
 
-    def elements(self, dims: Iterable[Dim]) -> int:
+    def elements(self, dims: tuple[Dim, ...]) -> int:
         """How many there are, typically: the same number whichever dims are merged."""
-        size = product(dims)
-        return evaluate(size, {name: typical(sym(name), self.ranges) for name in symbols(size)})
+        if dims not in self._elements:
+            size = product(dims)
+            self._elements[dims] = evaluate(size, {name: typical(sym(name), self.ranges) for name in symbols(size)})
+        return self._elements[dims]
 
     def nbytes(self, value: Value) -> int:
         """Bytes of a value, typically."""
