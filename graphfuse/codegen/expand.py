@@ -11,6 +11,7 @@ is the least index of what equals the maximum, or is NaN where that is:
 
 from __future__ import annotations
 
+from graphfuse.codegen.expand_boxes import expand_box
 from graphfuse.dialects import block, effects
 from graphfuse.ir.core import Func, Op, Value, attr_int, attr_scalar, tile_of
 from graphfuse.ir.passes import passing
@@ -29,11 +30,13 @@ def quiet(func: Func) -> Func:
 
 @passing("gpu", needed=True)
 def expand(func: Func) -> Func:
-    """`func` without `block.arg_reduce`."""
+    """`func` without `block.arg_reduce` and `block.load_box`."""
     return rebuild(func, _visit)
 
 
 def _visit(op: Op) -> Replacement | None:
+    if op.kind is block.load_box:
+        return expand_box(op)
     return _arg_reduce(op) if op.kind is block.arg_reduce else None
 
 

@@ -52,7 +52,7 @@ def may_write(op: Op) -> bool:
     """Whether an op, or one inside of it, may change memory, or orders it."""
     if op.bodies:
         return any(may_write(inner) for body in op.bodies for inner in body.ops)
-    return not (op.has(Trait.PURE) or op.has(Trait.TERMINATOR) or op.kind in (load, load_view, alloc))
+    return not (op.has(Trait.PURE) or op.has(Trait.TERMINATOR) or op.kind in (load, load_view, load_box, alloc))
 
 
 def with_elem(t: Type, elem: Scalar) -> Type:
@@ -330,6 +330,35 @@ def load_view(
         raise VerifyError(f"ahead must not be negative, got {ahead}")
     _view(shape, strides, limited, limits)
     return Tile(shape, _pointer(pointer).elem, layout)
+
+
+@opdef("block.load_box")
+def load_box(
+    pointer: Type,
+    *start: Type,
+    shape: tuple[int, ...],
+    dims: tuple[Dim, ...],
+    strides: tuple[Dim, ...],
+    offset: Dim = 0,
+    lower: tuple[int, ...] = (),
+    upper: tuple[int, ...] = (),
+    steps: tuple[int, ...] = (),
+) -> Type:
+    """Rows and columns of a tensor, along its last two dims from `start` on; elements outside of it are 0.
+
+    The tensor of `dims` and `strides` begins `offset` elements behind the pointer; the box begins inside of it. With
+    `steps` rows are positions of a filter. Along each dim of an image (all dims but the first and the last; `lower`,
+    `upper` and `steps` name the innermost first) positions lie `steps` apart, from `lower` to `upper` past the last
+    element, and rows go through them, then on to the next image. The box begins at such a position, and more numbers
+    behind `start`, one for each of these dims, are added to all positions: the filter's tap.
+    """
+    if len(shape) != 2 or not 2 <= len(dims) == len(strides) or strides[-1] != 1:
+        raise VerifyError("expected a shape of 2 dims, and a tensor of 2 or more, as many strides, the last of them 1")
+    if len(start) != len(dims) + len(steps) or any(t != I64 for t in start):
+        raise VerifyError(f"expected {len(dims) + len(steps)} i64 coordinates, got {', '.join(map(str, start))}")
+    if steps and not len(dims) - 2 == len(steps) == len(lower) == len(upper):
+        raise VerifyError(f"expected {len(dims) - 2} corners and steps, got {lower}, {upper}, {steps}")
+    return Tile(shape, _pointer(pointer).elem)
 
 
 @opdef("block.store_view")

@@ -8,7 +8,7 @@ from graphfuse.dialects import block, effects
 from graphfuse.ir.core import Func, Op, Trait, Value
 from graphfuse.ir.types import Ptr
 
-READS = (block.load, block.load_view)
+READS = (block.load, block.load_view, block.load_box)
 WRITES = (block.store, block.store_view, effects.atomic, effects.atomic_cas)
 
 

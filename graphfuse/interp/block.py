@@ -273,6 +273,12 @@ def _load_view(context: Context, op: Op, pointer: Pointer, base: Array, *limits:
     return read(context, pointer, where, inside, attr(op, "other", 0))
 
 
+def _load_box(context: Context, op: Op, pointer: Pointer, *start: Array) -> Array:
+    rows, columns = _shape_and_elem(op)[0]
+    where, inside = gpu_interp.box_of(context, op, start, np.arange(rows), columns)
+    return read(context, pointer, where, inside, 0)
+
+
 def _store_view(context: Context, op: Op, pointer: Pointer, base: Array, value: Array, *limits: Array) -> None:
     where, inside = _view(context, op, value.shape, base, limits)
     write(context, pointer, where, inside, value)
@@ -370,6 +376,7 @@ SEMANTICS: dict[OpDef, Semantics] = {
     effects.print_: effects_interp.print_,
     effects.assert_: effects_interp.assert_,
     block.load_view: _load_view,
+    block.load_box: _load_box,
     block.store_view: _store_view,
     block.load: _load,
     block.store: _store,

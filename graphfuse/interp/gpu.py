@@ -131,7 +131,7 @@ def _zero_rows(_: Context, op: Op, ring: Pointer) -> None:
 # boxes
 
 
-def _box(context: Context, op: Op, at: Sequence[Array], rows: Array, columns: int) -> tuple[Array, Array]:
+def box_of(context: Context, op: Op, at: Sequence[Array], rows: Array, columns: int) -> tuple[Array, Array]:
     """Where the elements of rows of a box are, and which of them the tensor has; `at` are its coordinates."""
     dims, strides = ([context.dim(d) for d in attr(op, name)] for name in ("dims", "strides"))
     start = [int(c) for c in at]
@@ -169,7 +169,7 @@ def _tma_load(context: Context, op: Op, pointer: Pointer, ring: Pointer, slot: A
     parts, rank = attr(op, "parts", 1), context.place.rank
     count = (attr(op, "rows", 0) or ring.array.shape[1]) // parts
     rows = rank % parts * count + np.arange(count)
-    where, inside = _box(context, op, start, rows, ring.array.shape[2])
+    where, inside = box_of(context, op, start, rows, ring.array.shape[2])
     tile = read(context, pointer, where, inside, 0)
     for block in range(parts) if parts > 1 else [rank]:
         memory = context.place.cluster.memory
@@ -196,7 +196,7 @@ def _stage(context: Context, op: Op, staging: Pointer, value: Array) -> None:
 
 def _tma_store(context: Context, op: Op, pointer: Pointer, staging: Pointer, *at: Array) -> None:
     value = np.concatenate([_buffer(context, staging, b) for b in _staged(context, op, staging)])
-    where, inside = _box(context, op, at, np.arange(len(value)), value.shape[1])
+    where, inside = box_of(context, op, at, np.arange(len(value)), value.shape[1])
     write(context, pointer, where, inside, value)
 
 

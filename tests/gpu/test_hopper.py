@@ -293,8 +293,9 @@ DECLINED = {
 @pytest.mark.parametrize("why", DECLINED)
 def test_declined(why):
     from graphfuse.gpu.transforms.hopper.matmul import hopper_matmul
+    from graphfuse.gpu.transforms.hopper.raise_boxes import raise_boxes
 
-    func = parse(text(DECLINED[why]))
+    func = raise_boxes(parse(text(DECLINED[why])))
     assert hopper_matmul(func) is func
 
 

@@ -10,6 +10,7 @@ from graphfuse.dialects import block
 from graphfuse.gpu.transforms.hopper.affine import Scalars
 from graphfuse.gpu.transforms.hopper.match import match_product
 from graphfuse.gpu.transforms.hopper.matmul import hopper_matmul
+from graphfuse.gpu.transforms.hopper.raise_boxes import raise_boxes
 from graphfuse.gpu.transforms.hopper.order import GROUP, grouped
 from graphfuse.ir.core import attr_dim
 from graphfuse.kernels.specialise import Facts, specialised
@@ -21,7 +22,8 @@ TILE = (64, 64, 32)
 
 def order_of(file, axes, **macros):
     kernel = _dot(file, "half", (64, 64, 64), TILE, **macros).kernel()
-    func = specialised(kernel.func, kernel.parameters, Facts(axes, tuple((16, True) for _ in kernel.parameters)))
+    facts = Facts(axes, tuple((16, True) for _ in kernel.parameters))
+    func = raise_boxes(specialised(kernel.func, kernel.parameters, facts))
     scalars = Scalars(func)
     product = match_product(func, scalars)
     assert product is not None

@@ -10,12 +10,23 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from graphfuse.artifact import Im2col
-from graphfuse.dialects import block
+from graphfuse.dialects import block, control
+from graphfuse.dialects.boxes import ALIGNMENT, MAX_EXTENT, MOST_OUTER, Box, Unboxed, split, terms_of
 from graphfuse.gpu.alignment import pointer_alignments
 from graphfuse.gpu.analysis.axis_facts import power_of_two
-from graphfuse.ir.core import Func, Op, Value, attr_dim, attr_dims, attr_int, attr_ints, attr_number, attr_strs
-from graphfuse.ir.types import I64, Ptr, Tile
+from graphfuse.ir.core import (
+    Func,
+    Op,
+    Value,
+    attr_dim,
+    attr_dims,
+    attr_int,
+    attr_ints,
+    attr_number,
+    attr_strs,
+    tile_of,
+)
+from graphfuse.ir.types import I64
 from graphfuse.symbolic import (
     INF,
     Call,
@@ -31,13 +42,6 @@ from graphfuse.symbolic import (
     sym,
     symbols,
 )
-
-ALIGNMENT = 16
-"""Bytes: of a map's address and strides, and of where a box begins along the contiguous dim."""
-MAX_EXTENT = 1 << 31
-"""Of a dim of a tensor map, whose coordinates are i32."""
-MOST_OUTER = 3
-"""Dims of a tensor map beside the tile's two."""
 
 
 class Scalars:
@@ -57,6 +61,7 @@ class Scalars:
             self.divisibility[name] = power_of_two(divisor)
         self.alignments = pointer_alignments(func)
         self.grid = attr_dim(func, "grid")
+        self._loops = {op.body.params.values[0]: op for op in func.walk() if op.kind is control.for_}
         self.trusts = "assume" in func.attrs
         """Whether who wrote it has seen to it that what it reads and writes is there, however large it may be."""
         self.program: Dim | None = None
@@ -84,7 +89,8 @@ class Scalars:
     def _compute(self, value: Value) -> Dim:
         op = value.op
         if op is None:
-            return self.leaf(value, "value", -INF, INF)
+            loop = self._loops.get(value)
+            return self._counter(value, loop) if loop else self.leaf(value, "value", -INF, INF)
         if op.kind is block.const:
             return attr_int(op, "value")
         if op.kind is block.program_id:
@@ -103,6 +109,14 @@ class Scalars:
             low, high = (-(1 << elem.bits - 1), 1 << elem.bits - 1) if elem.is_signed else (0, 1 << elem.bits)
             return self.leaf(value, "value", low, high - 1)
         return self.leaf(value, "value", -INF, INF)
+
+    def _counter(self, value: Value, loop: Op) -> Dim:
+        lower, upper = (self.dim(v) for v in loop.operands[:2])
+        low, high = bounds(lower, self.ranges)[0], bounds(upper, self.ranges)[1]
+        steps = self.divisor(attr_int(loop, "step", 1))
+        counter = self.leaf(value, "k", low, max(low, high - 1), min(self.divisor(lower), steps))
+        self.ends[counter] = upper
+        return counter
 
     def is_taken(self, name: str) -> bool:
         """Whether a name stands for something already."""
@@ -126,50 +140,21 @@ class Scalars:
         return out
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A tile of a tensor: `start` is where it begins, outermost dim first, over symbols and leaves."""
-
-    pointer: Value
-    dims: tuple[Dim, ...]
-    strides: tuple[Dim, ...]
-    offset: Dim
-    start: tuple[Dim, ...]
-    rows: Dim
-    """Of the whole tensor, as the tile counts them."""
-    taps: tuple[Dim, ...] = ()
-    im2col: Im2col | None = None
-    """Where rows are positions of a filter; `taps` are offsets to them, along the dims that it is about."""
-
-
-def find_box(op: Op, scalars: Scalars, perm: tuple[int, int] = (0, 1)) -> Box | None:
-    """The box that a rank-2 `load_view` or `store_view` moves, its dims permuted; None unless TMA can move it."""
+def find_box(op: Op, scalars: Scalars, perm: tuple[int, int] = (0, 1)) -> Box:
+    """The box that a rank-2 `load_view` or `store_view` moves, its dims permuted; `Unboxed` unless TMA can move it."""
     loads = op.kind is block.load_view
     pointer, base, *rest = op.operands
-    tile = op.result.type if loads else rest[0].type
-    limits = rest if loads else rest[1:]
-    limited = dict(zip(attr_ints(op, "limited") if "limited" in op.attrs else (), limits, strict=True))
-    strides = attr_dims(op, "strides")
-    assert isinstance(pointer.type, Ptr)
-    assert isinstance(tile, Tile)
-    shape = tile.shape
-    if (
-        len(shape) != 2
-        or strides[0] == strides[1]
-        or pointer.op is not None
-        or scalars.alignments[pointer.hint] % ALIGNMENT
-        or (loads and attr_number(op, "other") != 0)
-    ):
-        return None
+    tile, limits = tile_of(op.result if loads else rest[0]), rest if loads else rest[1:]
+    limited = dict(zip(attr_ints(op, "limited", ()), limits, strict=True))
+    strides, shape = attr_dims(op, "strides"), tile.shape
+    if len(shape) != 2 or strides[0] == strides[1] or (loads and attr_number(op, "other") != 0):
+        raise Unboxed("it is no tile of two dims, with zeros outside")
     left = scalars.dim(base)
     strided: list[_Axis] = []
     start: dict[int, Dim] = {}
     extent: dict[int, Dim] = {}
     for d, limit in limited.items():
-        found = _placed(scalars.dim(limit), scalars)
-        if found is None:
-            return None
-        start[d], extent[d] = found
+        start[d], extent[d] = _placed(scalars.dim(limit), scalars)
         left = left - start[d] * strides[d]
     for d in sorted(set(range(2)) - set(limited), key=lambda d: strides[d] == 1):
         if strides[d] == 1:  # what has a stride of its own is no offset along the columns
@@ -179,37 +164,48 @@ def find_box(op: Op, scalars: Scalars, perm: tuple[int, int] = (0, 1)) -> Box | 
         left = left - start[d] * strides[d]
         low, high = bounds(start[d], scalars.ranges)
         if low < 0 or (high >= MAX_EXTENT and not scalars.trusts):
-            return None
+            raise Unboxed("it begins at no place that is known to be in the tensor")
         extent[d] = min(int(min(high, MAX_EXTENT)) + shape[d], MAX_EXTENT - 1)
     if not strided:
         strided, left = _strided(left, scalars)
     offset, varying = split(left, scalars)
-    outer = _outer(varying, scalars)
-    if outer is None or len(outer) + len(strided) > MOST_OUTER:
-        return None
-    dims = (*(a.extent for a in (*outer, *strided)), *(extent[d] for d in perm))
-    all_strides = (*(a.stride for a in (*outer, *strided)), *(strides[d] for d in perm))
-    starts = (*(a.start for a in (*outer, *strided)), *(start[d] for d in perm))
-    box = Box(pointer, dims, all_strides, offset, starts, dims[-2])
-    return box if _is_aligned(box, pointer.type.elem.bytes, scalars) else None
+    outer = [*_outer(varying, scalars), *strided]
+    box = Box(
+        (*(a.extent for a in outer), *(extent[d] for d in perm)),
+        (*(a.stride for a in outer), *(strides[d] for d in perm)),
+        offset,
+        (*(a.start for a in outer), *(start[d] for d in perm)),
+    )
+    return copied(box, pointer, scalars)
 
 
-def _placed(limit: Dim, scalars: Scalars) -> tuple[Dim, Dim] | None:
-    """Where a view begins and how large the tensor is, from `limit = size - start`; None if it may begin before 0.
+def copied(box: Box, pointer: Value, scalars: Scalars) -> Box:
+    """The same, if TMA copies from a pointer's tensor; raises `Unboxed`."""
+    if pointer.op is not None:
+        raise Unboxed("a pointer is computed")
+    if scalars.alignments[pointer.hint] % ALIGNMENT:
+        raise Unboxed(f"{pointer.hint} begins at no multiple of {ALIGNMENT} bytes")
+    return box.copied(block.pointed_to(pointer).bytes, scalars)
+
+
+def _placed(limit: Dim, scalars: Scalars) -> tuple[Dim, Dim]:
+    """Where a view begins and how large the tensor is, from `limit = size - start`; `Unboxed` if maybe before 0.
 
     Programs in reverse begin at the end, which is among what is fixed: `limit = n - 64*(programs - 1 - program)`.
     """
     fixed, varying = split(limit, scalars)
     before = _before_zero(varying * -1, scalars)
     size: Dim = 0
-    for term in _terms(fixed):
+    for term in terms_of(fixed):
         if not isinstance(term, int) and bounds(term, scalars.ranges)[0] >= 0:
             size = size + term
     found = [(extent - limit, extent) for extent in (fixed + before, size)]
     found = [at for at in found if bounds(at[0], scalars.ranges)[0] >= 0]
     # what is left of a tensor may be nothing, which no map describes: then rather all of it
     some = [at for at in found if bounds(at[1], scalars.ranges)[0] >= 1]
-    return next(iter([*some, *found]), None)
+    for at in [*some, *found]:
+        return at
+    raise Unboxed("it begins at no place that is known to be in the tensor")
 
 
 def _before_zero(start: Dim, scalars: Scalars) -> int:
@@ -218,26 +214,10 @@ def _before_zero(start: Dim, scalars: Scalars) -> int:
     return int(-low) if -MAX_EXTENT < low < 0 else 0
 
 
-def split(dim: Dim, scalars: Scalars) -> tuple[Dim, Dim]:
-    """What of a sum is the same for the whole launch, and the rest."""
-    fixed: Dim = 0
-    varying: Dim = 0
-    for term in _terms(dim):
-        if scalars.varies(term):
-            varying = varying + term
-        else:
-            fixed = fixed + term
-    return fixed, varying
-
-
-def _terms(dim: Dim) -> list[Dim]:
-    return [Expr(((m, c),)) if m else c for m, c in dim.terms] if isinstance(dim, Expr) else [dim]
-
-
 def _multiples(dim: Dim, stride: Dim, scalars: Scalars) -> Dim:
     """The varying terms that are multiples of a stride, divided by it."""
     out: Dim = 0
-    for term in _terms(dim):
+    for term in terms_of(dim):
         if scalars.varies(term) and (quotient := exact_div(term, stride)) is not None:
             out = out + quotient
     return out
@@ -259,7 +239,7 @@ def _strided(dim: Dim, scalars: Scalars) -> tuple[list[_Axis], Dim]:
     """
     groups: dict[Dim, Dim] = {}
     rest: Dim = 0
-    for term in _terms(dim):
+    for term in terms_of(dim):
         fixed = _fixed_factor(term, scalars)
         if fixed == 1 or not scalars.varies(term):
             rest = rest + term
@@ -307,24 +287,11 @@ def _coefficients(dim: Dim) -> list[int]:
     return [dim] if isinstance(dim, int) else [c for _, c in dim.terms]
 
 
-def _outer(dim: Dim, scalars: Scalars) -> list[_Axis] | None:
+def _outer(dim: Dim, scalars: Scalars) -> list[_Axis]:
     """The axis of what a base has left: none, or multiples of one number known at launch."""
-    if isinstance(dim, int):
-        return [] if dim == 0 else None
-    axis = _axis(dim, _fixed_factor(_terms(dim)[0], scalars), scalars)
-    return None if axis is None else [axis]
-
-
-def _is_aligned(box: Box, size: int, scalars: Scalars) -> bool:
-    *strides, last = box.strides
-    if last != 1:
-        return False
-    if any(is_backward(d, scalars) for d in strides):
-        return False
-    return all(scalars.divisor(d) * size % ALIGNMENT == 0 for d in (*strides, box.offset, box.start[-1]))
-
-
-def is_backward(stride: Dim, scalars: Scalars) -> bool:
-    """Whether a tensor is known to run backward along a dim, as one that was flipped does; TMA has no such strides."""
-    low, high = bounds(stride, scalars.ranges)
-    return low < 0 and high <= 0
+    if dim == 0:
+        return []
+    axis = None if isinstance(dim, int) else _axis(dim, _fixed_factor(terms_of(dim)[0], scalars), scalars)
+    if axis is None:
+        raise Unboxed("it begins at no multiples of one number")
+    return [axis]

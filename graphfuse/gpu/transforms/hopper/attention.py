@@ -20,13 +20,23 @@ from collections.abc import Sequence
 
 from graphfuse.dialects import block, control, gpu
 from graphfuse.gpu.transforms.assign_layouts import project
-from graphfuse.gpu.transforms.hopper.affine import Scalars, find_box
+from graphfuse.gpu.transforms.hopper.affine import Scalars
 from graphfuse.gpu.transforms.hopper.attention_config import AttentionConfig, choose
 from graphfuse.gpu.transforms.hopper.epilogue import Clones, Declined
 from graphfuse.gpu.transforms.hopper.match import Operand
 from graphfuse.gpu.transforms.hopper.match_attention import Attention, Phase, match_attention
 from graphfuse.gpu.transforms.hopper.remake import Remake
-from graphfuse.gpu.transforms.hopper.roles import Fill, Ring, Roles, Store, Turns, elem_stored, stores_of, swizzle_of
+from graphfuse.gpu.transforms.hopper.roles import (
+    Fill,
+    Ring,
+    Roles,
+    Store,
+    Turns,
+    elem_stored,
+    stored_box,
+    stores_of,
+    swizzle_of,
+)
 from graphfuse.gpu.transforms.hopper.stream import Piece
 from graphfuse.ir.core import Attr, Builder, Func, Op, Params, Value, remade
 from graphfuse.ir.layout import LinearLayout
@@ -46,7 +56,7 @@ def hopper_attention(func: Func) -> Func:
         return func if attention is None else _Attention(func, scalars, attention).func()
     except Declined as reason:
         log.debug("@%s is no attention for wgmma: %s", func.name, reason)
-        return Func(func.name, func.body, {**func.attrs, gpu.WITHOUT_WGMMA: str(reason)}, func.dims)
+        return Func(func.name, func.body, {gpu.WITHOUT_WGMMA: str(reason), **func.attrs}, func.dims)
 
 
 class _Attention(Roles[AttentionConfig]):
@@ -56,12 +66,9 @@ class _Attention(Roles[AttentionConfig]):
         super().__init__(func, scalars)
         self.attention = attention
         store, self.row_stores = self._stores()
-        box, stored = find_box(store, scalars), elem_stored(store)
-        c = self.config = choose(func, attention, stored.bytes)
+        c = self.config = choose(func, attention, elem_stored(store).bytes)
         self.width = c.store_width
-        if stored.bytes not in (2, 4) or self.width * stored.bytes < 32:
-            box = None
-        self.stores = [Store(store, store.operands[2], box)]
+        self.stores = [Store(store, store.operands[2], stored_box(store, scalars, self.width))]
         warps = (4 * c.warpgroups, 1)
         (rows, keys), (_, columns) = attention.score_type.shape, attention.acc_type.shape
         self.score_layout = Wgmma(keys, warps).linear((rows, keys))

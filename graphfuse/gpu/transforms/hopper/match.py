@@ -1,41 +1,39 @@
 """Recognises a block function that is a matrix product: one loop over K around `dot`s, then elementwise work.
 
-    %acc = for %k = lower to upper carrying zeros { a = load_view; b = load_view; yield dot(a, b, acc) }
+    %acc = for %k = lower to upper carrying zeros { a = load_box; b = load_box; yield dot(a, b, acc) }
 
-Operands may be transposed between load and product, and have part in several products; instead of a view one may be a
-masked gather that reads windows (`windows.py`). A step may make several sums,
+Operands may be transposed between load and product, and have part in several products. A step may make several sums,
 each of a chain of products `dot(c, d, dot(a, b, acc))`, or chains of their own that begin at 0 and are then added to
 what is carried: `add(acc, dot(c, d, dot(a, b, 0)))`. Everything else in the loop is index arithmetic. A product after
-the loop may go on where it ends, with views that are cut off: boxes are cut off by themselves. One product and no loop
+the loop may go on where it ends, with boxes that are cut off: those are cut off by themselves. One product and no loop
 is a loop too.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from graphfuse.artifact import Im2col
 from graphfuse.dialects import block, control
-from graphfuse.gpu.transforms.hopper.affine import Box, Scalars, find_box
-from graphfuse.gpu.transforms.hopper.windows import find_windows
-from graphfuse.ir.core import Func, Op, Value, attr_ints, attr_number
-from graphfuse.ir.types import Ptr, Tile, scalar
+from graphfuse.dialects.boxes import Box, Unboxed
+from graphfuse.gpu.transforms.hopper.affine import Scalars, copied
+from graphfuse.ir.core import Func, Op, Trait, Value, attr_dim, attr_dims, attr_ints, attr_number, tile_of
+from graphfuse.ir.types import Tile, scalar
 from graphfuse.symbolic import Dim, Expr, bounds, ceildiv, substitute
+
+log = logging.getLogger(__name__)
 
 ACCUMULATED = {"f16": "f32", "bf16": "f32", "i8": "i32", "f8e4m3": "f32", "f8e5m2": "f32"}
 """Operand elements that `wgmma` takes, and the element it sums them in."""
-INDEX_OPS = (block.index, block.const, block.add, block.sub, block.mul)
-GATHER_OPS = (
-    block.load, block.select, block.ge, block.lt, block.and_, block.arange, block.reshape, block.broadcast, block.splat,
-    block.cast, *(block.ELEMENTWISE[n] for n in ("gt", "le", "floordiv", "floormod", "truncdiv", "truncmod")),
-)  # fmt: skip
-"""What operands are made of that are no views, but may be windows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
     """A factor, as it lies in memory: `shape` and `box` have the contiguous dim last."""
 
+    pointer: Value
     box: Box
     shape: tuple[int, int]
     transposed: bool
@@ -118,9 +116,6 @@ def _match_loop(loop: Op, scalars: Scalars) -> Product | None:
     first, end = scalars.dim(lower), scalars.dim(upper)
     if bounds(end - first, scalars.ranges)[0] < 1:
         return None  # it might not run at all, and nothing would set the accumulator
-    low, high = bounds(first, scalars.ranges)[0], bounds(end, scalars.ranges)[1]
-    k = scalars.leaf(counter, "k", low, high - 1, min(scalars.divisor(first), scalars.divisor(step)))
-    scalars.ends[k] = end
     if not _only_reads(loop, carried, [dot for dots, _ in chains for dot in dots]):
         return None
     dots = [(dot, i) for i, (dots, _) in enumerate(chains) for dot in dots]
@@ -203,7 +198,12 @@ def _with_rest(product: Product, dot: Op, scalars: Scalars) -> Product | None:
 def _joined(whole: Operand, rest: Operand, at_end: dict[str, Dim]) -> Operand | None:
     """An operand whose boxes go on to where those of the rest end; None if the rest is elsewhere."""
     a, b = whole.box, rest.box
-    if (a.pointer, a.strides, whole.shape, whole.transposed) != (b.pointer, b.strides, rest.shape, rest.transposed):
+    if (whole.pointer, a.strides, whole.shape, whole.transposed) != (
+        rest.pointer,
+        b.strides,
+        rest.shape,
+        rest.transposed,
+    ):
         return None
     left = b.offset - a.offset
     dims = list(b.dims)
@@ -226,7 +226,9 @@ def _only_reads(loop: Op, carried: Sequence[Value], dots: Sequence[Op]) -> bool:
     """Whether the body has nothing but loads, the products and arithmetic, and only they read the sums."""
     ends = loop.body.terminator.operands
     for op in loop.body.ops[:-1]:
-        if op.kind not in (*INDEX_OPS, *GATHER_OPS, block.load_view, block.trans, block.dot):
+        is_scalar = not isinstance(op.result.type, Tile) and (op.has(Trait.PURE) or op.kind is block.load)
+        is_sum = op.kind is block.add and op.result in ends
+        if not (is_scalar or is_sum) and op.kind not in (block.load_box, block.trans, block.dot):
             return False
         if op.kind is block.dot and op not in dots:
             return False
@@ -236,28 +238,26 @@ def _only_reads(loop: Op, carried: Sequence[Value], dots: Sequence[Op]) -> bool:
 
 
 def find_operand(value: Value, scalars: Scalars) -> Operand | None:
-    """A factor: a view or windows, perhaps transposed, whose rows or columns are contiguous."""
+    """A factor in a box that TMA copies, perhaps transposed."""
     op, perm = value.op, (0, 1)
     while op is not None and op.kind is block.trans:
         perm = perm if attr_ints(op, "perm") == (0, 1) else perm[::-1]
         op = op.operands[0].op
-    if op is None or not isinstance(op.result.type, Tile):
+    if op is None or op.kind is not block.load_box:
         return None
-    type_ = op.result.type
-    if op.kind is not block.load_view:
-        windows = find_windows(op.result, scalars)
-        return Operand(windows, (type_.shape[0], type_.shape[1]), perm.index(1) != 1) if windows else None
-    strides = op.attrs["strides"]
-    assert isinstance(strides, tuple)
-    memory = (0, 1) if strides[1] == 1 else (1, 0)
-    box = find_box(op, scalars, memory)
-    if box is None:
+    pointer, *at = op.operands
+    dims, steps = attr_dims(op, "dims"), attr_ints(op, "steps", ())
+    start = tuple(scalars.dim(v) for v in at)
+    how = Im2col(attr_ints(op, "lower"), attr_ints(op, "upper"), steps) if steps else None
+    box = Box(dims, attr_dims(op, "strides"), attr_dim(op, "offset", 0), start[: len(dims)], start[len(dims) :], how)
+    try:
+        copied(box, pointer, scalars)
+    except Unboxed as why:
+        log.debug("%s is no box that TMA copies: %s", pointer.hint, why)
         return None
-    rows, columns = (type_.shape[d] for d in memory)
-    return Operand(box, (rows, columns), perm.index(memory[1]) != 1)
+    rows, columns = tile_of(op.result).shape
+    return Operand(pointer, box, (rows, columns), perm != (0, 1))
 
 
 def _elem(operand: Operand) -> str:
-    type_ = operand.box.pointer.type
-    assert isinstance(type_, Ptr)
-    return type_.elem.name
+    return block.pointed_to(operand.pointer).name

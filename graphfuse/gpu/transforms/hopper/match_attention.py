@@ -1,10 +1,10 @@
 """Recognises a block function that is attention: loops over blocks of keys around two products, a softmax between.
 
-    q = load_view
+    q = load_box
     m, l, acc = for block of keys carrying (-inf, 0, 0):
-        s = dot(q, load_view, 0)
+        s = dot(q, load_box, 0)
         m, l, p = ...                              (elementwise work and reductions along rows, on s, m and l)
-        acc = dot(p, load_view, acc * exp(...))
+        acc = dot(p, load_box, acc * exp(...))
 
 Several such loops may follow each other, each carrying on what the one before has. m and l have one dim, or a second
 one of 1.
@@ -21,7 +21,7 @@ from graphfuse.gpu.transforms.hopper.affine import Scalars
 from graphfuse.gpu.transforms.hopper.epilogue import Declined
 from graphfuse.gpu.transforms.hopper.match import ACCUMULATED, Operand, find_operand, is_zero
 from graphfuse.ir.core import Func, Op, Value
-from graphfuse.ir.types import F32, Ptr, Scalar, Tile
+from graphfuse.ir.types import F32, Scalar, Tile
 from graphfuse.symbolic import Dim, bounds
 
 
@@ -122,8 +122,7 @@ def match_attention(func: Func, scalars: Scalars) -> Attention | None:
     first_runs, any_runs = (bounds(t, scalars.ranges)[0] >= 1 for t in (first.trips, trips))
     if any((p.keys.shape, p.values.shape) != (first.keys.shape, first.values.shape) for p in phases):
         raise Declined("blocks of keys differ in shape")
-    types = [o.box.pointer.type for p in phases for o in (query, p.keys, p.values)]
-    elems = {t.elem for t in types if isinstance(t, Ptr)}
+    elems = {block.pointed_to(o.pointer) for p in phases for o in (query, p.keys, p.values)}
     if len(elems) > 1 or (elem := elems.pop()).bits != 16 or elem.name not in ACCUMULATED:
         raise Declined("operands have no element of 16 bits in common")
     return Attention(query, phases, acc, elem, first_runs, first_runs or any_runs)
@@ -166,10 +165,7 @@ def _is_outside(value: Value, loops: Sequence[Op]) -> bool:
 
 
 def _phase(loop: Op, pair: tuple[Op, Op, int], scalars: Scalars) -> Phase:
-    counter, *_ = loop.body.params.values
     lower, upper = (scalars.dim(v) for v in loop.operands[:2])
-    low, high = bounds(lower, scalars.ranges)[0], bounds(upper, scalars.ranges)[1]
-    scalars.leaf(counter, "block", low, max(low, high - 1), scalars.divisor(lower))
     scores, output, _ = pair
     keys, values = (_boxed(dot.operands[1], scalars, what) for dot, what in ((scores, "keys"), (output, "values")))
     return Phase(loop, scores, output, keys, values, upper - lower)

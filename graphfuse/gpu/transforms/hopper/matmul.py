@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from graphfuse.dialects import block, gpu
-from graphfuse.gpu.transforms.hopper.affine import Scalars, find_box
+from graphfuse.gpu.transforms.hopper.affine import Scalars
 from graphfuse.gpu.transforms.hopper.config import Config, choose, chunk_width, part_width, read_ahead
 from graphfuse.gpu.transforms.hopper.epilogue import Chunk, Clones, Declined, Origin
 from graphfuse.gpu.transforms.hopper.lines import has_room, in_lines
@@ -32,6 +32,7 @@ from graphfuse.gpu.transforms.hopper.roles import (
     Turns,
     elem_stored,
     number,
+    stored_box,
     stores_of,
     swizzle_of,
 )
@@ -143,9 +144,7 @@ class _Matmul(Roles[Config]):
 
     def _store(self, op: Op) -> Store:
         value, elem = op.operands[2], elem_stored(op)
-        box = find_box(op, self.scalars)
-        if elem.bytes not in (2, 4) or self.width * elem.bytes < 32:
-            box = None
+        box = stored_box(op, self.scalars, self.width)
         cast = value.op
         if box and cast and cast.kind is block.cast and elem in ROUNDED and tile_of(cast.operands[0]).elem == F32:
             value = cast.operands[0]
@@ -208,7 +207,7 @@ class _Matmul(Roles[Config]):
     def _weights(self) -> list[int]:
         """Operands that may be copied before the wait for earlier launches: what is copied for the first tile."""
         p, constants = self.product, constants_of(self.old)
-        found = [i for i, o in enumerate(p.operands) if o.box.pointer in constants and not o.box.im2col]
+        found = [i for i, o in enumerate(p.operands) if o.pointer in constants and not o.box.im2col]
         is_simple = self.share.blocks == 1 and p.trips is not None and isinstance(p.lower, int) and not self.steps
         return found if is_simple else []
 

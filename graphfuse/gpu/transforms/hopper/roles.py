@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from graphfuse.dialects import block, control, gpu
-from graphfuse.gpu.transforms.hopper.affine import Box, Scalars
+from graphfuse.dialects.boxes import Box, Unboxed
+from graphfuse.gpu.transforms.hopper.affine import Scalars, find_box
 from graphfuse.gpu.transforms.hopper.config import Config
 from graphfuse.gpu.transforms.hopper.epilogue import Clones, Declined
 from graphfuse.gpu.transforms.hopper.match import Operand
@@ -27,7 +28,7 @@ from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Val
 from graphfuse.ir.types import I32, I64, Scalar
 from graphfuse.symbolic import Dim, symbols
 
-READS = (block.load_view, block.load)
+READS = (block.load_view, block.load_box, block.load)
 
 
 def stores_of(func: Func) -> list[Op]:
@@ -61,6 +62,17 @@ class Store:
     box: Box | None
 
 
+def stored_box(op: Op, scalars: Scalars, width: int) -> Box | None:
+    """What TMA moves of a store, through staging buffers of so many columns; None if it does not."""
+    nbytes = elem_stored(op).bytes
+    if nbytes not in (2, 4) or width * nbytes < 32:
+        return None
+    try:
+        return find_box(op, scalars)
+    except Unboxed:
+        return None
+
+
 def number(clones: Clones, scalars: Scalars, dim: Dim) -> Value:
     """A polynomial over symbols and leaves as a scalar."""
     if isinstance(dim, int):
@@ -69,14 +81,6 @@ def number(clones: Clones, scalars: Scalars, dim: Dim) -> Value:
     operands = [clones(scalars.leaves[n]) for n in names]
     wide = [v if v.type == I64 else clones.builder(block.cast, v, to=I64) for v in operands]
     return clones.builder(block.index, *wide, expr=dim, names=names)
-
-
-def tensor_attrs(box: Box) -> dict[str, Attr]:
-    """What a copy says of the tensor that it copies from or to."""
-    attrs: dict[str, Attr] = {"dims": box.dims, "strides": box.strides, "offset": box.offset}
-    if how := box.im2col:
-        attrs |= {"lower": how.lower, "upper": how.upper, "steps": how.steps}
-    return attrs
 
 
 def swizzle_of(operand: Operand, elem: Scalar, *, along_k: bool) -> int:
@@ -144,14 +148,15 @@ class Ring:
     ) -> None:
         """Begin the copies of those operands, or of all."""
         for i in range(len(self.operands)) if which is None else which:
-            box, buffer = (operands or self.operands)[i].box, self.buffers[i]
+            operand, buffer = (operands or self.operands)[i], self.buffers[i]
+            box = operand.box
             at = [number(clones, self.scalars, d) for d in (*box.start, *box.taps)]
-            attrs = tensor_attrs(box)
+            attrs = box.attrs()
             if self.rows and self.rows[i]:
                 attrs["rows"] = self.rows[i]
             if self.parts and self.parts[i] > 1:
                 attrs["parts"] = self.parts[i]
-            clones.builder.append(gpu.tma_load.build([box.pointer, buffer, slot, self.full, *at], attrs))
+            clones.builder.append(gpu.tma_load.build([operand.pointer, buffer, slot, self.full, *at], attrs))
 
     # the consumers'
 
@@ -317,7 +322,7 @@ class Roles(ABC, Generic[_Config]):
         assert store.box is not None
         *outer, r, c = store.box.start
         at = [number(clones, self.scalars, d) for d in (*outer, r + row, c + column)]
-        attrs: dict[str, Attr] = {**tensor_attrs(store.box), "buffer": box % self.config.store_buffers}
+        attrs: dict[str, Attr] = {**store.box.attrs(), "buffer": box % self.config.store_buffers}
         clones.builder.append(gpu.tma_store.build([store.op.operands[0], self.staging[which], *at], attrs))
 
     def flush(self, b: Builder) -> None:

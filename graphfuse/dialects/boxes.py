@@ -1,0 +1,285 @@
+"""Tiles of tensors as boxes: what `block.load_box` says of one, and which of them TMA copies.
+
+A box has the tensor's dims and strides, outermost first and the last of them contiguous; its rows and columns lie along
+the last two, at one place of the others. In im2col mode rows are positions of a filter: `windows_of` proves that what
+is read at digits of a row's number, where conditions hold, is such a box:
+
+    at = image * A + (p * sp + r) * B + (q * sq + s) * C + c         0 <= p * sp + r < H and 0 <= q * sq + s < W
+
+What a condition bounds is a coordinate of the tensor; a digit without conditions is one too, in steps of its own; what
+is left of the offset is where the columns begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from graphfuse.artifact import Im2col
+from graphfuse.ir.core import Attr
+from graphfuse.symbolic import Dim, Expr, Ranges, bounds, exact_div, floordiv, minimum, mod, product, symbols
+
+ALIGNMENT = 16
+"""Bytes: of a map's address and strides, and of where a box begins along the contiguous dim."""
+MAX_EXTENT = 1 << 31
+"""Of a dim of a tensor map, whose coordinates are i32."""
+MOST_OUTER = 3
+"""Dims of a tensor map beside the tile's two."""
+OFFSET_BITS = 16
+"""That all corners, and all taps, of an im2col map have together."""
+MOST_STEP = 8
+"""Of an im2col map (elementStrides of cuTensorMapEncodeIm2col)."""
+
+
+class Unboxed(Exception):  # noqa: N818  # a reason, not a failure
+    """Why an access is no box that TMA copies."""
+
+
+class Scope(Protocol):
+    """What is known of the variables in offsets."""
+
+    @property
+    def ranges(self) -> Ranges:
+        """Of symbols and variables."""
+        ...
+
+    @property
+    def trusts(self) -> bool:
+        """Whether who wrote the access has seen to it that what it reads is there, however large it may be."""
+        ...
+
+    def varies(self, dim: Dim) -> bool:
+        """Whether it differs between programs, or within one."""
+        ...
+
+    def divisor(self, dim: Dim) -> int:
+        """A power of two that divides it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A tile of a tensor: `start` is where it begins, and `taps` what is added to all positions of a filter."""
+
+    dims: tuple[Dim, ...]
+    strides: tuple[Dim, ...]
+    offset: Dim
+    start: tuple[Dim, ...]
+    taps: tuple[Dim, ...] = ()
+    im2col: Im2col | None = None
+
+    @property
+    def rows(self) -> Dim:
+        """Of the whole tensor, as the tile counts them."""
+        if self.im2col is None:
+            return self.dims[-2]
+        corners = zip(self.im2col.lower, self.im2col.upper, self.im2col.steps, self.dims[-2:0:-1], strict=True)
+        return product([self.dims[0], *(floordiv(n - 1 + b - a, step) + 1 for a, b, step, n in corners)])
+
+    def attrs(self) -> dict[str, Attr]:
+        """What an op that copies it says of the tensor."""
+        out: dict[str, Attr] = {"dims": self.dims, "strides": self.strides, "offset": self.offset}
+        if how := self.im2col:
+            out |= {"lower": how.lower, "upper": how.upper, "steps": how.steps}
+        return out
+
+    def copied(self, size: int, scope: Scope) -> Box:
+        """The same; raises `Unboxed` where TMA does not take it, of elements of `size` bytes."""
+        *strides, last = self.strides
+        if last != 1:
+            raise Unboxed("its lines are not contiguous")
+        if not 2 <= len(self.dims) <= 2 + MOST_OUTER:
+            raise Unboxed(f"it has {len(self.dims)} dims, beyond the 2 to {2 + MOST_OUTER} of a tensor map")
+        for d in strides:
+            low, high = bounds(d, scope.ranges)
+            if low < 0 and high <= 0:  # as a tensor that was flipped has
+                raise Unboxed("it runs backward")
+        for what, d in (
+            *(("lines lie", d) for d in strides),
+            ("it begins", self.offset),
+            ("a row begins", self.start[-1]),
+        ):
+            if scope.divisor(d) * size % ALIGNMENT:
+                raise Unboxed(f"{what} at {d} elements, no multiple of {ALIGNMENT} bytes")
+        return self
+
+
+def split(dim: Dim, scope: Scope) -> tuple[Dim, Dim]:
+    """What of a sum is the same for the whole launch, and the rest."""
+    fixed: Dim = 0
+    varying: Dim = 0
+    for term in terms_of(dim):
+        if scope.varies(term):
+            varying = varying + term
+        else:
+            fixed = fixed + term
+    return fixed, varying
+
+
+def terms_of(dim: Dim) -> list[Dim]:
+    """The summands."""
+    return [Expr(((m, c),)) if m else c for m, c in dim.terms] if isinstance(dim, Expr) else [dim]
+
+
+# windows
+
+
+@dataclass(frozen=True, slots=True)
+class Digit:
+    """A digit of the row number, `floordiv(row, divisor)` modulo the extent; innermost first in lists."""
+
+    atom: Dim
+    divisor: Dim
+    extent: Dim
+
+
+@dataclass(slots=True)
+class _Axis:
+    """A dim of the tensor: `at` is the coordinate of a row, `step * digit + tap`."""
+
+    digit: Digit
+    extent: Dim
+    stride: Dim
+    step: int = 1
+    lower: int = 0
+    tap: Dim = 0
+
+    @property
+    def upper(self) -> Dim:
+        """The last position, from the last element on."""
+        return (self.digit.extent - 1) * self.step + self.lower - (self.extent - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """A tile that is read at `at`, its columns from `column` on, where all `conditions` are at least 0."""
+
+    scope: Scope
+    at: Dim
+    digits: Sequence[Digit]
+    conditions: Sequence[Dim]
+    first: Dim
+    """The number of the tile's first row."""
+    ranges: Ranges
+    lanes: Collection[str]
+    """What differs within a tile."""
+    column: Dim = 0
+    columns: Dim | None = None
+    """How many there are from the tile's first one on, where some may be missing."""
+    width: int = 1
+    """How many the tile has, beyond those that a variable in `column` stands for."""
+    lower: dict[Dim, Dim] = field(default_factory=dict[Dim, Dim])
+    upper: dict[Dim, Dim] = field(default_factory=dict[Dim, Dim])
+
+    def box(self) -> Box:
+        """The box that it is; raises `Unboxed`."""
+        for c in self.conditions:
+            self._note(c)
+        axes: list[_Axis] = []
+        left = self.at
+        for digit in self.digits:
+            axis = self._axis(digit)
+            axes.append(axis)
+            left = left - (digit.atom * axis.step + axis.tap + axis.lower) * axis.stride
+        if self.digits[-1].atom in self.lower | self.upper:  # it is one image
+            axes.append(_Axis(Digit(0, 1, 1), 1, axes[-1].stride))
+        return self._made(axes, left)
+
+    def _note(self, condition: Dim) -> None:
+        """What a condition is about."""
+        if self._is_uniform(condition):
+            if bounds(condition, self.ranges)[0] < 0:
+                raise Unboxed("more dims are padded than windows move along")
+            return
+        for digit in self.digits:
+            factor = coefficient_of(condition, digit.atom)
+            if factor != 0 and self._is_uniform(condition - digit.atom * factor):
+                side = self.lower if bounds(factor, {})[0] > 0 else self.upper
+                if side.setdefault(digit.atom, condition) == condition:
+                    return
+        raise Unboxed("what it leaves out is no padding of an image")
+
+    def _axis(self, digit: Digit) -> _Axis:
+        """The dim that a digit runs along: what its conditions bound, or by itself."""
+        lower, upper = self.lower.get(digit.atom), self.upper.get(digit.atom)
+        stride = coefficient_of(self.at, digit.atom)
+        if stride == 0:
+            raise Unboxed("rows repeat their elements")
+        if lower is None and upper is None:
+            return _Axis(digit, digit.extent, stride)
+        if lower is None:
+            assert upper is not None
+            lower = upper * -1 - bounds(upper * -1, self.ranges)[0]
+        step = coefficient_of(lower, digit.atom)
+        tap = lower - digit.atom * step
+        pixel = exact_div(stride, step)
+        if not isinstance(step, int) or not 1 <= step <= MOST_STEP or pixel is None or not self._is_uniform(tap):
+            raise Unboxed("its taps or strides are more than a map of windows takes")
+        low = bounds(tap, self.ranges)[0]
+        extent = bounds(lower, self.ranges)[1] + 1 if upper is None else upper + lower + 1
+        if abs(low) >= MAX_EXTENT or not self._is_fixed(extent):
+            raise Unboxed("the extent of an image is not known at launch")
+        return _Axis(digit, extent, pixel, step, low, tap - low)
+
+    def _made(self, axes: Sequence[_Axis], left: Dim) -> Box:
+        """The box, if positions are such as TMA takes; `left` of the offset is the first column's."""
+        inner, scope = axes[:-1], self.scope
+        if not inner:
+            raise Unboxed("its rows are positions along one dim, which need no windows")
+        if not self._is_uniform(left):
+            raise Unboxed("rows do not lie apart by multiples of one number")
+        offset, start = split(left, scope)
+        start = start + self.column
+        low, high = bounds(start, self.ranges)
+        extent = self.columns + start if self.columns is not None else high + self.width
+        if bounds(offset, self.ranges)[0] < 0 or low < 0 or (high >= MAX_EXTENT and not scope.trusts):
+            raise Unboxed("its columns begin at no place that is known to be in the tensor")
+        if not self._is_fixed(extent):
+            raise Unboxed("the number of its columns is not known at launch")
+        half, last = 1 << OFFSET_BITS // max(1, len(inner)) - 1, [a.upper for a in inner]
+        upper = tuple(n for n in last if isinstance(n, int))
+        corners = (*(a.lower for a in inner), *upper)
+        if len(upper) < len(last) or any(not -half <= c < half for c in corners):
+            raise Unboxed("its taps or strides are more than a map of windows takes")
+        if any(bounds(a.tap, self.ranges)[1] >= 2 * half for a in inner):
+            raise Unboxed("its taps or strides are more than a map of windows takes")
+        return Box(
+            (*(a.extent for a in axes[::-1]), extent),
+            (*(a.stride for a in axes[::-1]), 1),
+            offset,
+            (*(self._begin(a) for a in axes[::-1]), start),
+            tuple(a.tap for a in inner[::-1]),
+            Im2col(tuple(a.lower for a in inner), upper, tuple(a.step for a in inner)),
+        )
+
+    def _begin(self, axis: _Axis) -> Dim:
+        """The coordinate of the first row, at tap 0."""
+        if axis.digit.atom == 0:
+            return 0
+        first = minimum(self.first, MAX_EXTENT - 2) if self.scope.trusts else self.first  # a division of 32 bits
+        digit = floordiv(first, axis.digit.divisor)
+        if axis.digit != self.digits[-1]:
+            digit = mod(digit, axis.digit.extent)
+        return digit * axis.step + axis.lower
+
+    def _is_uniform(self, dim: Dim) -> bool:
+        """Whether it is the same for the whole tile."""
+        return symbols(dim).isdisjoint(self.lanes)
+
+    def _is_fixed(self, dim: Dim) -> bool:
+        """Whether it is the same for the whole launch."""
+        return self._is_uniform(dim) and not self.scope.varies(dim)
+
+
+def coefficient_of(dim: Dim, atom: Dim) -> Dim:
+    """What an atom is multiplied by, where it is by itself."""
+    total: Dim = 0
+    if isinstance(dim, Expr) and isinstance(atom, Expr):
+        ((((wanted, _),), _),) = atom.terms
+        for monomial, c in dim.terms:
+            powers = dict(monomial)
+            if powers.pop(wanted, 0) == 1:
+                rest = tuple(powers.items())
+                total = total + (Expr(((rest, c),)) if rest else c)
+    return total

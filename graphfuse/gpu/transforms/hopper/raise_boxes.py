@@ -1,0 +1,98 @@
+"""Factors of products that are read by address say what they are tiles of: boxes, or windows of an image.
+
+    %a = load_view(%x, %base, %limit) {shape = [64, 32], strides = [ld, 1], limited = [0]}
+    %acc = dot(%a, ..)
+
+becomes
+
+    %a = load_box(%x, %row, %k) {shape = [64, 32], dims = [m, ld], strides = [ld, 1]}
+
+Kernels of graphs have such ops from the start. Where TMA could not copy one factor of a function, all stay as they are.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from graphfuse.dialects import block, gpu
+from graphfuse.dialects.boxes import Box, Unboxed
+from graphfuse.gpu.transforms.hopper.affine import Scalars, find_box
+from graphfuse.gpu.transforms.hopper.match import ACCUMULATED
+from graphfuse.gpu.transforms.hopper.windows import find_windows
+from graphfuse.ir.core import Func, Op, Value, tile_of
+from graphfuse.ir.passes import passing
+from graphfuse.ir.rewrite import dead_code, rebuild, use_counts
+from graphfuse.ir.types import I64
+from graphfuse.symbolic import Dim, symbols
+
+log = logging.getLogger(__name__)
+
+
+@passing("gpu")
+def raise_boxes(func: Func) -> Func:
+    """The function with its factors in boxes; itself, maybe with the reason, where they cannot be."""
+    dots = [op for op in func.walk() if op.kind is block.dot]
+    factors = dict.fromkeys(_source(v) for op in dots for v in op.operands[:2])
+    if any(tile_of(v).elem.name not in ACCUMULATED for v in factors):
+        return func
+    scalars, boxes = Scalars(func), dict[Value, Op]()
+    try:
+        for value in factors:
+            if not _is_product(value) and not (value.op and value.op.kind is block.load_box):
+                boxes[value] = _boxed(value, scalars)
+    except Unboxed as why:
+        log.debug("@%s has a factor that is no box: %s", func.name, why)
+        return Func(func.name, func.body, {gpu.WITHOUT_WGMMA: f"a factor is no box: {why}", **func.attrs}, func.dims)
+    if not boxes:
+        return func
+    func = dead_code(rebuild(func, visit_pair=lambda op, _: boxes.get(op.results[0]) if op.results else None))
+    uses = use_counts(func)  # dead code has no loads
+    return dead_code(rebuild(func, keep=lambda op: op.kind is not block.load or op.result in uses))
+
+
+def _source(value: Value) -> Value:
+    """What is perhaps transposed on its way to a product."""
+    while value.op is not None and value.op.kind is block.trans:
+        value = value.op.operands[0]
+    return value
+
+
+def _is_product(value: Value) -> bool:
+    """Whether a factor is computed from a product, as the probabilities of attention are."""
+    seen, left = set[Value](), [value]
+    while left:
+        op = left.pop().op
+        if op is not None and op.kind is block.dot:
+            return True
+        left += [v for v in (op.operands if op else ()) if v not in seen]
+        seen.update(left)
+    return False
+
+
+def _boxed(value: Value, scalars: Scalars) -> Op:
+    """The box that a view or a gather is; `Unboxed` if it is none."""
+    op, shape = value.op, tile_of(value).shape
+    if op is None or op.kind is not block.load_view:
+        pointer, box = find_windows(value, scalars)
+        return _load(pointer, box, shape, scalars)
+    pointer, strides = op.operands[0], op.attrs["strides"]
+    assert isinstance(strides, tuple)
+    if strides[-1] == 1:
+        return _load(pointer, find_box(op, scalars), shape, scalars)
+    box = find_box(op, scalars, (1, 0))
+    return block.trans(_load(pointer, box, shape[::-1], scalars).result, perm=(1, 0))
+
+
+def _load(pointer: Value, box: Box, shape: tuple[int, ...], scalars: Scalars) -> Op:
+    at = [_number(d, scalars) for d in (*box.start, *box.taps)]
+    return block.load_box(pointer, *at, shape=shape, **box.attrs())
+
+
+def _number(dim: Dim, scalars: Scalars) -> Value:
+    """A polynomial over symbols and leaves as a scalar."""
+    if isinstance(dim, int):
+        return block.const(value=dim, elem=I64).result
+    names = tuple(sorted(symbols(dim) & scalars.leaves.keys()))
+    leaves = [scalars.leaves[n] for n in names]
+    wide = [v if v.type == I64 else block.cast(v, to=I64).result for v in leaves]
+    return block.index(*wide, expr=dim, names=names).result
