@@ -26,6 +26,8 @@ class Accesses:
     opaque: set[str] = field(default_factory=set[str])
     edges: list[tuple[Dim, Dim]] = field(default_factory=list[tuple[Dim, Dim]])
     """Where a concat or pad may go over to another operand: an index and a value of it at which it does."""
+    inside: list[Dim] = field(default_factory=list[Dim])
+    """What is at least 0 where memory is read, and may be less elsewhere."""
     reshaped: bool = False
     """Whether an index was cut into digits, some of which may be constant only within the dims."""
 
@@ -69,8 +71,9 @@ class AccessAnalysis:
             for source in found:
                 for lo, at, hi in source.where:
                     self._opaque(lo, at, hi)
-                    if not (self.space.nonnegative(at - lo) and self.space.below(at, hi)):
-                        self.found.edges += [(at, lo), (at, hi)]
+                    unknown = [d for d in (at - lo, hi - 1 - at) if not self.space.nonnegative(d)]
+                    self.found.inside += unknown
+                    self.found.edges += [(at, lo), (at, hi)] if unknown else []
                 self.visit(source.value, source.index)
         else:
             self._other(op, index)

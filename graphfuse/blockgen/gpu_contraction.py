@@ -15,15 +15,15 @@ depthwise convolutions are sums over the window of elementwise products.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from graphfuse.blockgen.access import Accesses, as_index, merged_index
+from graphfuse.blockgen.access import Accesses, merged_index
 from graphfuse.blockgen.contraction import ContractionKernel, is_view
 from graphfuse.blockgen.evaluate import Lane, accumulator
 from graphfuse.blockgen.gpu_axis_reduction import AxisReduction, Terms
 from graphfuse.blockgen.gpu_epilogue_cost import epilogue_ns
-from graphfuse.blockgen.gpu_factors import Factor, Roles, step_of, why_no_box, why_no_windows
+from graphfuse.blockgen.gpu_factors import Factor, Roles, find_box, find_windows, load_box, step_of
 from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE, ProductTile, boxed_tile, product_tile, streamed_tile
 from graphfuse.blockgen.gpu_tiles import (
     SECTOR_BYTES,
@@ -44,10 +44,11 @@ from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import of_one_element, product_of, store_results
 from graphfuse.blockgen.tiling import MatmulTile
 from graphfuse.dialects import block, graph
+from graphfuse.dialects.boxes import Box, Unboxed
 from graphfuse.dialects.gpu import WITHOUT_WGMMA
 from graphfuse.ir.core import Attr, Func, Value
 from graphfuse.ir.types import F32
-from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, minimum, mod, product, symbols, typical
+from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, minimum, mod, product, sym, symbols, typical
 
 GROUP = 8
 """Tiles of rows whose programs go through the columns together."""
@@ -77,9 +78,12 @@ class Feed:
 
     rows: Sequence[int]
     """The dims that a tile's rows are of."""
-    boxed: bool = False
+    boxes: Sequence[Box] = ()
+    """Of each factor."""
     step: int = 0
     """Channels of a step where an image is read in windows."""
+    first: str = ""
+    """The variable that is the row number, in these."""
     why: str = ""
 
 
@@ -144,8 +148,7 @@ class GpuContraction(ContractionKernel):
 
         def pairs(index: Index) -> list[tuple[tuple[Value, Index], tuple[Value, Index]]]:
             o, k = index[:rank], index[rank:]
-            both = work.terms or ((work.lhs, work.rhs),)
-            return [((a, work.lhs_at(o, k)), (b, work.rhs_at(o, k))) for a, b in both]
+            return [((a, work.lhs_at(o, k)), (b, work.rhs_at(o, k))) for a, b in work.pairs]
 
         def reads(index: Index) -> list[tuple[Value, Index]]:
             return [factor for pair in pairs(index) for factor in pair]
@@ -203,10 +206,14 @@ class GpuContraction(ContractionKernel):
         rows = self._rows()
         if not self.machine.has_wgmma:
             return Feed(rows)
-        if not (why := self._why_not_boxed(rows)):  # matrices are no windows: boxes serve them better
-            return Feed(rows, boxed=True)
-        windows = self._windows()
-        return windows if windows.step or self._is_convolution() else Feed(rows, why=why)
+        try:
+            return Feed(rows, self._boxes(rows))  # matrices are no windows: boxes serve them better
+        except Unboxed as why:
+            boxed = Feed(rows, why=str(why))
+        try:
+            return self._windows()
+        except Unboxed as why:
+            return Feed(rows, why=str(why)) if self._is_convolution() else boxed
 
     def _others(self, rows: Sequence[int]) -> list[int]:
         """The dims of programs, beside rows and the innermost columns."""
@@ -223,9 +230,10 @@ class GpuContraction(ContractionKernel):
         sizes = self._typical(m), self._typical(n), self._typical(depth) * size
         return Product(*sizes, batch, len(self.work.terms), len(self.works))
 
-    def has_whole_sectors(self, rows: Sequence[int]) -> bool:
+    def has_whole_sectors(self, feed: Feed) -> bool:
         """Whether lines of boxes begin at whole sectors of memory."""
-        return not self._why_not_boxed(rows, SECTOR_BYTES)
+        whole = SECTOR_BYTES // element_of(self.work.lhs).bytes
+        return all(exact_div(d, whole) is not None for box in feed.boxes for d in (*box.strides[:-1], box.offset))
 
     def _emit_tiles(self) -> Func:
         kernel, ev = self.kernel, self.kernel.ev
@@ -240,11 +248,11 @@ class GpuContraction(ContractionKernel):
         if feed.step:
             made = replace(made, windows=True, epilogue_ns=self._epilogue_ns())
             tile = boxed_tile(self.machine, elem, made, step=feed.step)
-        elif feed.boxed:
+        elif feed.boxes:
             ns = self._epilogue_ns()
             exchanges = ns > self.machine.gpu.epilogue.plain_ns and self._is_stored_by_lanes()
             made = replace(made, in_lines=self._contiguous_columns(), exchanges=exchanges, epilogue_ns=ns)
-            tile = boxed_tile(self.machine, elem, replace(made, aligned=self.has_whole_sectors(rows)))
+            tile = boxed_tile(self.machine, elem, replace(made, aligned=self.has_whole_sectors(feed)))
         else:
             by_registers, copied = self._passes_registers(), self._is_copied(rows)
             tile = product_tile(self.machine, elem, made, by_registers=by_registers, copied=copied)
@@ -263,9 +271,14 @@ class GpuContraction(ContractionKernel):
         where = dict(zip(others, at, strict=True)) | {self.column_dims[-1]: column}
         row_digits = unravel(row, [self.dims[i].extent for i in rows], kernel.space) if len(rows) > 1 else (row,)
         index = self._indexed(where | dict(zip(rows, row_digits, strict=True)))
-        held = self._numbered(row, rows, row_lane) if feed.step else self._held(row_digits, rows, row_lane)
-        lhs_index = self._indexed(where | dict(zip(rows, held, strict=True)))
-        first, *more = self._sums(tile, index, lhs_index, row_lane, lane)
+        if tile.wgmma:
+            begin = dict(zip(others, at, strict=True)) | {self.column_dims[-1]: c * tile.n, rows[-1]: r * tile.m}
+            variables = {self.names[self.dims[i].last]: d for i, d in begin.items()}
+            first, *more = self._boxed_sums(tile, feed, variables | {feed.first: r * tile.m})
+        else:
+            held = self._held(row_digits, rows, row_lane)
+            lhs_index = self._indexed(where | dict(zip(rows, held, strict=True)))
+            first, *more = self._sums(tile, index, lhs_index, row_lane, lane)
         store_results(kernel, self.work, index, row_lane, lane, first, list(zip(self.beside, more, strict=True)))
         attrs: dict[str, Attr] = {"flops": 2 * positions(self.domain) * depth * len(self.works)}
         attrs |= {"warps": tile.warps, "stages": tile.stages}
@@ -304,31 +317,30 @@ class GpuContraction(ContractionKernel):
         pitches = [shape_of(v)[-1] * element_of(v).bytes for v in self.kernel.outputs if shape_of(v)]
         return any(exact_div(p, VECTOR_BYTES) is None for p in pitches)
 
-    def _why_not_boxed(self, rows: Sequence[int], unit: int = VECTOR_BYTES) -> str:
-        """Why TMA cannot copy tiles of both operands, or `wgmma` not multiply them; "" where they can.
-
-        All strides but one are multiples of `unit` bytes.
-        """
+    def _boxes(self, rows: Sequence[int]) -> list[Box]:
+        """Those that TMA copies of operands that `wgmma` multiplies; raises `Unboxed`."""
         elem = element_of(self.work.lhs)
         if elem != element_of(self.work.rhs) or elem.name not in WGMMA_ELEMS:
-            return f"warpgroups do not multiply {elem} by {element_of(self.work.rhs)}"
+            raise Unboxed(f"warpgroups do not multiply {elem} by {element_of(self.work.rhs)}")
         if len(rows) != 1 or len(self.k_dims) != 1:
-            return "rows, or k, are several dims that do not lie one behind the other"
+            raise Unboxed("rows, or k, are several dims that do not lie one behind the other")
         k = self.k_names[self.k_dims[0].last]
         sides = {True: self.names[self.dims[rows[0]].last], False: self.names[self.dims[self.column_dims[-1]].last]}
-        whys = (why_no_box(self.kernel, f, sides[f.is_left], k, unit) for f in self.factors)
-        return next(filter(None, whys), "")
+        return [find_box(self.kernel, f, sides[f.is_left], k) for f in self.factors]
 
     @functools.cached_property
     def factors(self) -> tuple[Factor, ...]:
         """What is multiplied, of all products."""
-        o, k = as_index(self.names), as_index(self.k_names)
-        names = (*(self.names[d.last] for d in self.dims), *(self.k_names[d.last] for d in self.k_dims))
-        every = (*self.names, *self.k_names)
+        o, k = (
+            merged_index(len(names), dims, [sym(names[d.last]) for d in dims])
+            for names, dims in ((self.names, self.dims), (self.k_names, self.k_dims))
+        )
+        extents = {self.names[d.last]: d.extent for d in self.dims}
+        extents |= {self.k_names[d.last]: d.extent for d in self.k_dims}
         lefts = {w.lhs: w.lhs_at for w in self.works}
         rights = {w.rhs: w.rhs_at for w in self.works}
         return tuple(
-            Factor(value, is_left, self._reads(value, at(o, k)), is_view(value, self.kernel), names, every)
+            Factor(value, is_left, self._reads(value, at(o, k)), is_view(value, self.kernel), extents)
             for is_left, values in ((True, lefts), (False, rights))
             for value, at in values.items()
         )
@@ -341,27 +353,29 @@ class GpuContraction(ContractionKernel):
         """Whether rows of an operand begin where no `cp.async` does: it copies 4 bytes at least, and from multiples."""
         for f in self.factors:
             whole = COPIED_BYTES // element_of(f.value).bytes
-            apart = [s for name in f.names for s in f.strides(name) if s is not None and s != 1]
+            apart = [s for name in f.extents for s in f.strides(name) if s is not None and s != 1]
             if whole > 1 and any(exact_div(s, whole) is None for s in apart):
                 return True
         return False
 
     def _windows(self) -> Feed:
-        """How TMA reads the image of a convolution in windows, or why it does not."""
+        """How TMA reads the image of a convolution in windows; raises `Unboxed`."""
         flat = self._flat_rows()
         shared = [i for i in range(len(self.dims)) if i not in (*self.row_dims, *self.column_dims)]
         is_flat = flat == self.row_dims and all(isinstance(self.dims[i].extent, int) for i in flat[1:])
         if self.beside or self.work.terms or not self.k_dims or not is_flat:
-            return Feed(self._rows(), why="its rows are no positions of one image")
+            raise Unboxed("its rows are no positions of one image")
         r, c, both = ([self.names[self.dims[i].last] for i in dims] for dims in (flat, self.column_dims, shared))
         roles = Roles(r, c, both, [self.k_names[d.last] for d in self.k_dims])
         x, w = self.factors
-        if why := why_no_windows(self.kernel, self.work.result, x, w, roles):
-            return Feed(self._rows(), why=why)
+        if element_of(x.value) != element_of(w.value):
+            raise Unboxed(f"warpgroups do not multiply {element_of(x.value)} by {element_of(w.value)}")
+        first = str(self.kernel.space.fresh("row", 0, positions([self.dims[i].extent for i in flat]) - 1))
+        boxes = find_windows(self.kernel, x, roles, first), find_box(self.kernel, w, c[-1], roles.depth[-1])
         channels = self.k_dims[-1].extent
         if step := step_of(self.machine, x, roles, channels):
-            return Feed(flat, step=step)
-        return Feed(self._rows(), why=f"{channels} channels of a tap or group are no whole steps")
+            return Feed(flat, boxes, step, first)
+        raise Unboxed(f"{channels} channels of a tap or group are no whole steps")
 
     def _whole_steps(self, step: int) -> Dim:
         """k with each tap's channels filled up to whole steps."""
@@ -414,13 +428,6 @@ class GpuContraction(ContractionKernel):
             out.append(ev.bind("p", 0, self.dims[i].extent - 1, code))
         return out
 
-    def _numbered(self, row: Dim, rows: Sequence[int], lane: Lane) -> list[Dim]:
-        """The rows' digits as `_held` has them, but all of one variable: the row number."""
-        ev, extents = self.kernel.ev, [self.dims[i].extent for i in rows]
-        with ev.lanes_as(lane, Lane("", 1)):
-            number = ev.bind("row", 0, positions(extents) - 1, ev.index(row))
-        return self._held(unravel(number, extents, self.kernel.space), rows, lane)
-
     def _depth_extents(self) -> list[Dim]:
         """The loops over k; short ones become one."""
         extents = [d.extent for d in self.k_dims]
@@ -433,42 +440,26 @@ class GpuContraction(ContractionKernel):
         kernel, ev, work = self.kernel, self.kernel.ev, self.work
         elem = accumulator(element_of(work.result))
         start = ev.const(0.0 if elem.is_float else 0, elem, (tile.m, tile.n))
-        extents = [d.extent for d in self.k_dims] if tile.wgmma else self._depth_extents()
+        extents = self._depth_extents()
         flat = len(extents) < len(self.k_dims)
 
         def step(at: Index, k_lane: Lane, carried: Carried) -> list[Value]:
             if flat:
                 at = unravel(at[0], [d.extent for d in self.k_dims], kernel.space)
             k = merged_index(len(work.depth), self.k_dims, at)
-            terms = [w.terms or ((w.lhs, w.rhs),) for w in self.works]
-            every = [pair for pairs in terms for pair in pairs]
+            every = [pair for w in self.works for pair in w.pairs]
             with ev.lanes_as(rows, k_lane):
                 a = {v: operand_tile(kernel, v, work.lhs_at(lhs_index, k), 1) for v, _ in every}
             with ev.lanes_as(k_lane, columns):
                 b = {v: operand_tile(kernel, v, work.rhs_at(index, k), 0) for _, v in every}
                 if work.scale is not None:
                     b[work.rhs] = self._scaled(b[work.rhs], work.scale_at(index, k))
-            out: list[Value] = []
-            for pairs, before in zip(terms, carried, strict=True):
-                got = start if work.terms else before
-                for v, w in pairs:
-                    got = ev.emit(block.dot, *of_one_element(kernel, a[v], b[w]), got)
-                out.append(ev.emit(block.add, before, got) if work.terms else got)
-            return out
+            return self._multiplied(a, b, start, carried)
 
         starts = (start,) * len(self.works)
         if not extents:
             return step((), Lane("", 1), starts)
         *outer, last = extents
-        if tile.wgmma:
-            trips = [*outer, ceildiv(last, tile.k)]
-
-            def box(t: Dim, values: Carried) -> list[Value]:
-                *place, q = digits(kernel, t, trips)
-                lane, position = lane_along(kernel, last, tile.k, q * tile.k)
-                return step((*place, position), lane, values)
-
-            return ev.loop("k", positions(trips), box, starts)
         width = max(LEAST_SIDE, fitting(last, LEAST_SIDE, tile.k, kernel.space.ranges, slack=0.4))
 
         def chunk(place: Index, lane: Lane, position: Dim, values: Carried) -> list[Value]:
@@ -488,6 +479,38 @@ class GpuContraction(ContractionKernel):
             return in_chunks(kernel, last, width, lambda lane, at, values: chunk(place, lane, at, values), carried)
 
         return nest(ev, outer, along, starts)
+
+    def _multiplied(
+        self, a: Mapping[Value, Value], b: Mapping[Value, Value], zero: Value, carried: Carried
+    ) -> list[Value]:
+        """What is carried on, with the products of a step: of values their tiles."""
+        ev, out = self.kernel.ev, list[Value]()
+        for work, before in zip(self.works, carried, strict=True):
+            got = zero if work.terms else before
+            for v, w in work.pairs:
+                got = ev.emit(block.dot, *of_one_element(self.kernel, a[v], b[w]), got)
+            out.append(ev.emit(block.add, before, got) if work.terms else got)
+        return out
+
+    def _boxed_sums(self, tile: ProductTile, feed: Feed, at: Mapping[str, Dim]) -> Sequence[Value]:
+        """The same of boxes: steps of one tap each, filled up with zeros."""
+        kernel, ev, k = self.kernel, self.kernel.ev, self.k_names[self.k_dims[-1].last]
+        zero = ev.const(
+            0.0 if (elem := accumulator(element_of(self.work.result))).is_float else 0, elem, (tile.m, tile.n)
+        )
+        trips = [d.extent for d in self.k_dims[:-1]] + [ceildiv(self.k_dims[-1].extent, tile.k)]
+
+        def step(t: Dim, carried: Carried) -> list[Value]:
+            *taps, q = digits(kernel, t, trips)
+            depth = zip(self.k_dims, (*taps, q * tile.k), strict=True)
+            where = {**at, **{self.k_names[d.last]: position for d, position in depth}}
+            tiles: dict[bool, dict[Value, Value]] = {True: {}, False: {}}
+            for f, box in zip(self.factors, feed.boxes, strict=True):
+                side = tile.m if f.is_left else tile.n
+                tiles[f.is_left][f.value] = load_box(kernel, f, box, where, k, (side, tile.k))
+            return self._multiplied(tiles[True], tiles[False], zero, carried)
+
+        return ev.loop("k", positions(trips), step, (zero,) * len(self.works))
 
 
 def operand_tile(kernel: Kernel, value: Value, index: Index, k: int) -> Value:

@@ -5,42 +5,37 @@ the result, k goes tap by tap.
 
     rows = n, p, q as one number;  for r, s, chunk of c:  acc = dot(x[rows at r, s; c], w[r, s, c; columns], acc)
 
-The tiles are masked gathers, as on any machine. What makes them windows is that the row number is one variable, that
-all else is the same for a whole tile, and that strides are what TMA takes.
+Boxes are found once, over the variables of the product; for a tile these are where it begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from graphfuse.blockgen.access import Accesses
 from graphfuse.blockgen.contraction import is_view
-from graphfuse.blockgen.gpu_tiles import VECTOR_BYTES
 from graphfuse.blockgen.index import coefficient
 from graphfuse.blockgen.kernel import Kernel, element_of
-from graphfuse.dialects import graph
-from graphfuse.ir.core import Op, Value, attr_number, dims_of, tensor_of
-from graphfuse.symbolic import Dim, bounds, exact_div, substitute, symbols
+from graphfuse.dialects import block, graph
+from graphfuse.dialects.boxes import MAX_EXTENT, Box, Digit, Unboxed, Windows
+from graphfuse.ir.core import Value, attr_number
+from graphfuse.symbolic import Dim, Ranges, bounds, exact_div, product, substitute, sym, symbols
 from graphfuse.targets.machine import Machine
 
-MOST_STRIDE = 8
-"""Of an im2col tensor map (elementStrides of cuTensorMapEncodeIm2col)."""
-OFFSET_BITS = 16
-"""Of the taps along all dims of an image together."""
 Names = Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """An operand of a product, and what it reads; `names` are the variables of merged dims, among `every` one."""
+    """An operand of a product, and what it reads; `extents` are those of the variables."""
 
     value: Value
     is_left: bool
     found: Accesses
     is_view: bool
-    names: Names
-    every: Names
+    extents: Mapping[str, Dim]
 
     @property
     def which(self) -> str:
@@ -55,34 +50,82 @@ class Factor:
     @property
     def start(self) -> Dim:
         """Where it begins, in elements."""
-        return substitute(self.found.offsets[0], dict.fromkeys(self.every, 0))
+        return substitute(self.found.offsets[0], dict.fromkeys(self.extents, 0))
 
     def strides(self, name: str) -> tuple[Dim | None, ...]:
         """Elements from one position of a variable to the next, for each place that is read."""
         return tuple(coefficient(offset, name) for offset in self.found.offsets)
 
 
-def why_no_box(kernel: Kernel, factor: Factor, side: str, k: str, unit: int) -> str:
-    """Why TMA cannot copy tiles of rows (or columns), the variable `side`, and k; "" where it can.
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """Variables of a product as `boxes.Scope` has them; along what is contiguous tiles begin at whole vectors."""
 
-    They are memory, contiguous along one of both; all other strides, and the start, are multiples of `unit` bytes.
+    ranges: Ranges
+    variables: Mapping[str, Dim]
+    trusts: bool = False
+
+    def varies(self, dim: Dim) -> bool:
+        return not symbols(dim).isdisjoint(self.variables)
+
+    def divisor(self, dim: Dim) -> int:
+        fixed = substitute(dim, dict.fromkeys(self.variables, 0))
+        return math.gcd(*(c & -c for c in ([fixed] if isinstance(fixed, int) else [c for _, c in fixed.terms])))
+
+
+def _scope(kernel: Kernel, factor: Factor, more: Mapping[str, Dim] | None = None) -> _Scope:
+    ranges, variables = kernel.space.ranges, {**factor.extents, **(more or {})}
+    own = {name: (0, max(0, bounds(extent, ranges)[1] - 1)) for name, extent in variables.items()}
+    return _Scope({**ranges, **own}, variables)
+
+
+@dataclass(frozen=True, slots=True)
+class _Axis:
+    """A dim of memory, and the variable that goes along it."""
+
+    extent: Dim
+    stride: Dim
+    start: Dim
+
+
+def find_box(kernel: Kernel, factor: Factor, side: str, k: str) -> Box:
+    """The box of rows (or columns), the variable `side`, and k, at all variables; raises `Unboxed`.
+
+    They are memory, and contiguous along one of both.
     """
-    which, bytes_ = factor.which, element_of(factor.value).bytes
+    which, bytes_, scope = factor.which, element_of(factor.value).bytes, _scope(kernel, factor)
     if not factor.is_memory:
-        return f"{which} is computed where it is read"
-    strides = {name: factor.strides(name)[0] for name in factor.names}
-    if strides[k] != 1 and (strides[side] != 1 or bytes_ != 2):
-        return f"{which} is not contiguous along k" + (", rows or columns" * (bytes_ == 2))
-    if sum(s == 1 for s in strides.values()) != 1:
-        return f"{which} has rows of one element"
-    if 0 in (strides[k], strides[side]):
-        return f"{which} repeats its elements"
-    apart = [s for s in strides.values() if s != 1 and not _takes_stride(s, unit // bytes_, kernel)]
-    if apart:
-        return f"lines of {which} lie {apart[0]} elements apart, no multiple of {unit} bytes"
-    if exact_div(factor.start, unit // bytes_) is None:
-        return f"{which} begins {factor.start} elements into memory, no multiple of {unit} bytes"
-    return ""
+        raise Unboxed(f"{which} is computed where it is read")
+    axes = {n: _Axis(extent, factor.strides(n)[0] or 0, sym(n)) for n, extent in factor.extents.items()}
+    if axes[k].stride != 1 and (axes[side].stride != 1 or bytes_ != 2):
+        raise Unboxed(f"{which} is not contiguous along k" + (", rows or columns" * (bytes_ == 2)))
+    if 0 in (axes[k].stride, axes[side].stride):
+        raise Unboxed(f"{which} repeats its elements")
+    line, last = (axes.pop(n) for n in ((side, k) if axes[k].stride == 1 else (k, side)))
+    others = [a for a in axes.values() if a.stride != 0]
+    outer = [*(a for a in others if not isinstance(a.stride, int)), *_together(others), line, last]
+    if any(bounds(a.extent, scope.ranges)[1] > MAX_EXTENT for a in outer):
+        raise Unboxed(f"{which} has a dim of more than 2^31 elements")
+    dims, strides, start = zip(*((a.extent, a.stride, a.start) for a in outer), strict=True)
+    try:
+        return Box(dims, strides, factor.start, start).copied(bytes_, scope)
+    except Unboxed as why:
+        raise Unboxed(f"{which}: {why}") from None
+
+
+def _together(axes: Sequence[_Axis]) -> list[_Axis]:
+    """Those whose strides are numbers as one, in steps of what divides them all."""
+    known = [(a, a.stride) for a in axes if isinstance(a.stride, int)]
+    if any(s < 0 for _, s in known):
+        raise Unboxed("an operand runs backward")
+    if not known:
+        return []
+    unit = math.gcd(*(s for _, s in known))
+    extent: Dim = 1
+    start: Dim = 0
+    for a, s in known:
+        extent, start = extent + (a.extent - 1) * (s // unit), start + a.start * (s // unit)
+    return [_Axis(extent, unit, start)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,73 +139,65 @@ class Roles:
 
 
 def step_of(machine: Machine, x: Factor, roles: Roles, channels: Dim) -> int:
-    """Channels of a step: many, but few beyond the last of a tap; 0 if there must be none, and none is so short.
-
-    A step that goes on beyond them goes on into the next group, or the next tap: only padding tells taps apart.
-    """
+    """Channels of a step: many, but few beyond the last of a tap; 0 if there must be none, and none is so short."""
     steps = dict(machine.gpu.wgmma.channel_steps)
-    bounded = frozenset[str]().union(*(symbols(at) for at, _ in x.found.edges))
-    if roles.shared or not bounded.issuperset(roles.depth[:-1]):
+    if _goes_on(x, roles):
         steps = {n: cost for n, cost in steps.items() if exact_div(channels, n) is not None}
     if not isinstance(channels, int):
         return max(steps, default=0)
     return min(steps, key=lambda n: (-(-channels // n) * n * steps[n], -n), default=0)
 
 
-def why_no_windows(kernel: Kernel, result: Value, x: Factor, w: Factor, roles: Roles) -> str:
-    """Why TMA cannot read an image in windows and weights in boxes; "" if it can."""
-    elem = element_of(x.value)
-    if elem != element_of(w.value) or elem.name not in ("f16", "bf16"):
-        return f"windows are of f16 or bf16, not of {elem} and {element_of(w.value)}"
-    image = _image(x.value)
-    if len(roles.rows) < 2 or not roles.depth or image is None or not w.is_view or not is_view(image, kernel):
-        return "the image or the weights are computed where they are read"
-    whole = VECTOR_BYTES // elem.bytes
-    channel, column = roles.depth[-1], roles.columns[-1]
-    for factor, lines, inside, outside in (
-        (x, (channel,), roles.rows, roles.columns),
-        (w, (column, channel), roles.columns, roles.rows),
-    ):
-        what = "the image" if factor is x else "the weights"
-        if len(factor.found.offsets) != 1 or any(factor.found.uses(name) for name in outside):
-            return f"{what} are read at several places"
-        strides = {name: factor.strides(name)[0] for name in factor.names}
-        along = next((name for name in lines if strides[name] == 1), None)
-        if along is None:
-            return f"channels of {what} do not lie side by side"
-        if any(strides[name] == 0 for name in (*inside, *roles.depth)):
-            return f"{what} repeat their elements"
-        others = [s for name, s in strides.items() if name != along]
-        if not all(_takes_stride(s, whole, kernel) for s in others) or exact_div(factor.start, whole) is None:
-            return f"lines of {what} do not begin at multiples of {VECTOR_BYTES} bytes"
-    padded, op = x.found.opaque, result.op
-    rank = len(roles.rows) - 1 + (roles.rows[0] in padded)
-    if roles.depth[-1] in padded or not padded.isdisjoint(roles.shared) or rank > 3:
-        return "more dims are padded than windows move along"
-    fits = image is x.value or (op is not None and _within(op, rank))
-    return "" if fits else "its taps or strides are more than a map of windows takes"
+def _goes_on(x: Factor, roles: Roles) -> bool:
+    """Whether beyond a tap's channels are those of the next group, or tap: only padding tells taps apart."""
+    bounded = frozenset[str]().union(*map(symbols, x.found.inside))
+    return bool(roles.shared) or not bounded.issuperset(roles.depth[:-1])
 
 
-def _takes_stride(stride: Dim | None, whole: int, kernel: Kernel) -> bool:
-    """Whether TMA takes this distance between elements: one that is known, a multiple, and not backward."""
-    return stride is not None and exact_div(stride, whole) is not None and bounds(stride, kernel.space.ranges)[0] >= 0
+def find_windows(kernel: Kernel, x: Factor, roles: Roles, first: str) -> Box:
+    """The windows in which an image is read, from the row numbered `first` on; raises `Unboxed`."""
+    elem, found, channel = element_of(x.value), x.found, roles.depth[-1]
+    if elem.name not in ("f16", "bf16"):
+        raise Unboxed(f"windows are of f16 or bf16, not of {elem}")
+    if len(found.offsets) != 1 or any(found.uses(name) for name in roles.columns):
+        raise Unboxed("the image is read at several places")
+    strides = {name: x.strides(name)[0] for name in x.extents}
+    if None in strides.values() or not is_view(_image(x.value), kernel):
+        raise Unboxed("the image is computed where it is read")
+    if strides[channel] != 1:
+        raise Unboxed("channels of the image do not lie side by side")
+    if any(strides[name] == 0 for name in (*roles.rows, *roles.depth)):
+        raise Unboxed("the image repeats its elements")
+    inner = [x.extents[name] for name in roles.rows]
+    digits = [Digit(sym(n), product(inner[i + 1 :]), inner[i]) for i, n in enumerate(roles.rows)]
+    scope = _scope(kernel, x, {first: product(inner)})
+    left = None if _goes_on(x, roles) else x.extents[channel] - sym(channel)
+    windows = Windows(
+        scope, found.offsets[0] - sym(channel), digits[::-1], found.inside, sym(first), scope.ranges,
+        (*roles.rows, channel), sym(channel), left,
+    )  # fmt: skip
+    return windows.box().copied(elem.bytes, scope)
 
 
-def _image(x: Value) -> Value | None:
+def _image(x: Value) -> Value:
     """What is padded with zeros, or the value itself."""
     op = x.op
     if op is None or op.kind is not graph.pad:
         return x
     constant = op.attrs.get("mode", "constant") == "constant" and attr_number(op, "value") == 0
-    return op.operands[0] if constant else None
+    return op.operands[0] if constant else x
 
 
-def _within(op: Op, rank: int) -> bool:
-    """Whether TMA takes the taps and strides of a convolution along `rank` dims."""
-    if op.kind is not graph.conv:
-        return False
-    sizes, dilation = tensor_of(op.operands[1]).shape[:-2], dims_of(op.attrs["dilation"])
-    taps = [(n - 1) * d for n, d in zip(sizes, dilation, strict=True)]
-    if any(not isinstance(t, int) or 2 * t >= 1 << OFFSET_BITS // rank for t in taps):
-        return False
-    return all(isinstance(s, int) and s <= MOST_STRIDE for s in dims_of(op.attrs["strides"]))
+def load_box(kernel: Kernel, factor: Factor, box: Box, at: Mapping[str, Dim], k: str, sizes: tuple[int, int]) -> Value:
+    """A tile of a factor, [rows, k] or [k, columns]: its box with variables where the tile begins.
+
+    `sizes` are those of rows or columns, and of k.
+    """
+    ev, leaf = kernel.ev, kernel.ev.leaves[factor.found.of[0]]
+    assert leaf.offset == 0, "tensors of a GPU begin where their pointers point"
+    along_k = factor.strides(k) == (1,)
+    start = [ev.index(substitute(d, at)) for d in (*box.start, *box.taps)]
+    shape = sizes if along_k else sizes[::-1]
+    attrs = {"shape": shape, **box.attrs()}
+    tile = ev.builder.append(block.load_box.build([leaf.pointer, *start], attrs, loc=ev.builder.loc)).result
+    return tile if along_k == factor.is_left else ev.emit(block.trans, tile, perm=(1, 0))

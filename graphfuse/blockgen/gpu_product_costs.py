@@ -40,16 +40,15 @@ class ProductCosts:
         kernel = self._kernel(op)
         if not kernel.is_of_matrices:
             return True
-        feed = kernel.feed()
-        return feed.boxed or feed.step > 0
+        return bool(kernel.feed().boxes)
 
     def us(self, op: Op) -> float:
         """Microseconds of a product, and of the copies that it reads: pads of what is not known."""
         kernel = self._kernel(op)
         feed = kernel.feed()
         made = kernel.described(feed)
-        if feed.boxed or feed.step:
-            made = replace(made, windows=feed.step > 0, aligned=feed.step > 0 or kernel.has_whole_sectors(feed.rows))
+        if feed.boxes:
+            made = replace(made, windows=feed.step > 0, aligned=feed.step > 0 or kernel.has_whole_sectors(feed))
             total = microseconds(wgmma_tile(self.machine, made), self.machine, made)
         else:
             total = _single_loads_us(self.machine, made, element_of(op.operands[0]).bytes)

@@ -37,6 +37,11 @@ class Product:
     """What rhs is multiplied by: one number for each of its rows and `block` columns."""
     block: int = 1
 
+    @property
+    def pairs(self) -> tuple[tuple[Value, Value], ...]:
+        """What is multiplied."""
+        return self.terms or ((self.lhs, self.rhs),)
+
     def scale_at(self, o: Index, k: Index) -> Index:
         """Where the scale of an element of rhs is."""
         row, column = self.rhs_at(o, k)

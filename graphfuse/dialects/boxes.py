@@ -95,13 +95,12 @@ class Box:
             low, high = bounds(d, scope.ranges)
             if low < 0 and high <= 0:  # as a tensor that was flipped has
                 raise Unboxed("it runs backward")
-        for what, d in (
-            *(("lines lie", d) for d in strides),
-            ("it begins", self.offset),
-            ("a row begins", self.start[-1]),
-        ):
+        for d in strides:
             if scope.divisor(d) * size % ALIGNMENT:
-                raise Unboxed(f"{what} at {d} elements, no multiple of {ALIGNMENT} bytes")
+                raise Unboxed(f"lines lie {d} elements apart, no multiple of {ALIGNMENT} bytes")
+        for d in (self.offset, self.start[-1]):
+            if scope.divisor(d) * size % ALIGNMENT:
+                raise Unboxed(f"it begins {d} elements into memory, no multiple of {ALIGNMENT} bytes")
         return self
 
 

@@ -1,4 +1,4 @@
-// RUN: hopper-matmul
+// RUN: raise-boxes, hopper-matmul
 
 func @fires(%a: ptr<f16>, %b: ptr<f16>, %out: ptr<f16>) {grid = 2} {
   %p = block.program_id() : i64

@@ -10,8 +10,8 @@ from graphfuse.dialects import block
 from graphfuse.gpu.transforms.hopper.affine import Scalars
 from graphfuse.gpu.transforms.hopper.match import match_product
 from graphfuse.gpu.transforms.hopper.matmul import hopper_matmul
-from graphfuse.gpu.transforms.hopper.raise_boxes import raise_boxes
 from graphfuse.gpu.transforms.hopper.order import GROUP, grouped
+from graphfuse.gpu.transforms.hopper.raise_boxes import raise_boxes
 from graphfuse.ir.core import attr_dim
 from graphfuse.kernels.specialise import Facts, specialised
 from graphfuse.symbolic import evaluate, sym

@@ -85,7 +85,7 @@ def _boxed(value: Value, scalars: Scalars) -> Op:
 
 def _load(pointer: Value, box: Box, shape: tuple[int, ...], scalars: Scalars) -> Op:
     at = [_number(d, scalars) for d in (*box.start, *box.taps)]
-    return block.load_box(pointer, *at, shape=shape, **box.attrs())
+    return block.load_box.build([pointer, *at], {"shape": shape, **box.attrs()})
 
 
 def _number(dim: Dim, scalars: Scalars) -> Value:
