@@ -19,9 +19,9 @@ from graphfuse.blockgen.contraction import is_view
 from graphfuse.blockgen.index import coefficient
 from graphfuse.blockgen.kernel import Kernel, element_of
 from graphfuse.dialects import block, graph
-from graphfuse.dialects.boxes import MAX_EXTENT, Box, Digit, Unboxed, Windows
+from graphfuse.dialects.boxes import Axis, Box, Digit, Unboxed, Windows, atom_of, outer_axes
 from graphfuse.ir.core import Value, attr_number
-from graphfuse.symbolic import Dim, Ranges, bounds, exact_div, product, substitute, sym, symbols
+from graphfuse.symbolic import Dim, Ranges, Sym, bounds, exact_div, product, substitute, sym, symbols
 from graphfuse.targets.machine import Machine
 
 Names = Sequence[str]
@@ -68,6 +68,10 @@ class _Scope:
     def varies(self, dim: Dim) -> bool:
         return not symbols(dim).isdisjoint(self.variables)
 
+    def extent(self, start: Dim) -> Dim | None:
+        atom = atom_of(start)
+        return self.variables.get(atom.name) if isinstance(atom, Sym) else None
+
     def divisor(self, dim: Dim) -> int:
         fixed = substitute(dim, dict.fromkeys(self.variables, 0))
         return math.gcd(*(c & -c for c in ([fixed] if isinstance(fixed, int) else [c for _, c in fixed.terms])))
@@ -79,53 +83,30 @@ def _scope(kernel: Kernel, factor: Factor, more: Mapping[str, Dim] | None = None
     return _Scope({**ranges, **own}, variables)
 
 
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    """A dim of memory, and the variable that goes along it."""
-
-    extent: Dim
-    stride: Dim
-    start: Dim
-
-
 def find_box(kernel: Kernel, factor: Factor, side: str, k: str) -> Box:
     """The box of rows (or columns), the variable `side`, and k, at all variables; raises `Unboxed`.
 
     They are memory, and contiguous along one of both.
     """
     which, bytes_, scope = factor.which, element_of(factor.value).bytes, _scope(kernel, factor)
-    if not factor.is_memory:
+    if len(factor.found.offsets) != 1 or not factor.is_view:
         raise Unboxed(f"{which} is computed where it is read")
-    axes = {n: _Axis(extent, factor.strides(n)[0] or 0, sym(n)) for n, extent in factor.extents.items()}
-    if axes[k].stride != 1 and (axes[side].stride != 1 or bytes_ != 2):
+    (offset,), strides = factor.found.offsets, {name: factor.strides(name)[0] for name in (side, k)}
+    if strides[k] != 1 and (strides[side] != 1 or bytes_ != 2):
         raise Unboxed(f"{which} is not contiguous along k" + (", rows or columns" * (bytes_ == 2)))
-    if 0 in (axes[k].stride, axes[side].stride):
-        raise Unboxed(f"{which} repeats its elements")
-    line, last = (axes.pop(n) for n in ((side, k) if axes[k].stride == 1 else (k, side)))
-    others = [a for a in axes.values() if a.stride != 0]
-    outer = [*(a for a in others if not isinstance(a.stride, int)), *_together(others), line, last]
-    if any(bounds(a.extent, scope.ranges)[1] > MAX_EXTENT for a in outer):
-        raise Unboxed(f"{which} has a dim of more than 2^31 elements")
-    dims, strides, start = zip(*((a.extent, a.stride, a.start) for a in outer), strict=True)
+    inside: list[Axis] = []
+    for name in (side, k) if strides[k] == 1 else (k, side):
+        if (stride := strides[name]) is None or stride == 0:
+            raise Unboxed(f"{which} repeats its elements")
+        inside.append(Axis(factor.extents[name], stride, sym(name)))
+        offset = offset - sym(name) * stride
     try:
-        return Box(dims, strides, factor.start, start).copied(bytes_, scope)
+        outer, begin = outer_axes(offset, scope)
+        axes = [*outer, *inside]
+        dims, all_strides, start = zip(*((a.extent, a.stride, a.start) for a in axes), strict=True)
+        return Box(dims, all_strides, begin, start).copied(bytes_, scope)
     except Unboxed as why:
         raise Unboxed(f"{which}: {why}") from None
-
-
-def _together(axes: Sequence[_Axis]) -> list[_Axis]:
-    """Those whose strides are numbers as one, in steps of what divides them all."""
-    known = [(a, a.stride) for a in axes if isinstance(a.stride, int)]
-    if any(s < 0 for _, s in known):
-        raise Unboxed("an operand runs backward")
-    if not known:
-        return []
-    unit = math.gcd(*(s for _, s in known))
-    extent: Dim = 1
-    start: Dim = 0
-    for a, s in known:
-        extent, start = extent + (a.extent - 1) * (s // unit), start + a.start * (s // unit)
-    return [_Axis(extent, unit, start)]
 
 
 @dataclass(frozen=True, slots=True)

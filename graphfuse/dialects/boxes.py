@@ -12,13 +12,14 @@ is left of the offset is where the columns begin.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from graphfuse.artifact import Im2col
 from graphfuse.ir.core import Attr
-from graphfuse.symbolic import Dim, Expr, Ranges, bounds, exact_div, floordiv, minimum, mod, product, symbols
+from graphfuse.symbolic import Atom, Dim, Expr, Ranges, bounds, exact_div, floordiv, minimum, mod, product, symbols
 
 ALIGNMENT = 16
 """Bytes: of a map's address and strides, and of where a box begins along the contiguous dim."""
@@ -55,6 +56,10 @@ class Scope(Protocol):
 
     def divisor(self, dim: Dim) -> int:
         """A power of two that divides it."""
+        ...
+
+    def extent(self, start: Dim) -> Dim | None:
+        """How many values it has, where that is known better than by ranges."""
         ...
 
 
@@ -104,6 +109,73 @@ class Box:
         return self
 
 
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A dim of a tensor beside the two of the tile."""
+
+    extent: Dim
+    stride: Dim
+    start: Dim
+
+
+def outer_axes(dim: Dim, scope: Scope, strided: Sequence[Axis] = ()) -> tuple[list[Axis], Dim]:
+    """The axes, besides those known, of an offset without rows and columns, and what is the same for the launch."""
+    found, left = (list(strided), dim) if strided else strided_axes(dim, scope)
+    offset, varying = split(left, scope)
+    if varying != 0:  # multiples of one number known at launch
+        axis = _axis(varying, _fixed_factor(terms_of(varying)[0], scope), scope)
+        if axis is None:
+            raise Unboxed("it begins at no multiples of one number")
+        found.insert(0, axis)
+    return found, offset
+
+
+def strided_axes(dim: Dim, scope: Scope) -> tuple[list[Axis], Dim]:
+    """Axes for the varying terms that are multiples of symbols, such as `head*stride`, and what else there is.
+
+    No axes if they are more than a tensor map has, or one is none.
+    """
+    groups: dict[Dim, Dim] = {}
+    rest: Dim = 0
+    for term in terms_of(dim):
+        fixed = _fixed_factor(term, scope)
+        if fixed == 1 or not scope.varies(term):
+            rest = rest + term
+        else:
+            groups[fixed] = groups.get(fixed, 0) + term
+    axes = [_axis(sum_, fixed, scope) for fixed, sum_ in groups.items()]
+    found = [a for a in axes if a is not None]
+    return (found, rest) if len(found) == len(axes) <= MOST_OUTER else ([], dim)
+
+
+def _fixed_factor(term: Dim, scope: Scope) -> Dim:
+    """The symbols that a term has as factors."""
+    if isinstance(term, int):
+        return 1
+    ((monomial, _),) = term.terms
+    fixed = tuple((atom, power) for atom, power in monomial if not scope.varies(Expr(((((atom, 1),), 1),))))
+    return Expr(((fixed, 1),)) if fixed else 1
+
+
+def _axis(dim: Dim, fixed: Dim, scope: Scope) -> Axis | None:
+    """The axis that a sum of multiples of `fixed` runs along: as far apart as all terms allow."""
+    stride = fixed * math.gcd(*(c for _, c in dim.terms)) if isinstance(dim, Expr) else fixed * dim
+    start = exact_div(dim, stride)
+    low, high = (-1, -1) if start is None else bounds(start, scope.ranges)
+    if start is None or low < 0 or (high >= MAX_EXTENT and not scope.trusts):
+        return None
+    return Axis(scope.extent(start) or int(min(high, MAX_EXTENT - 2)) + 1, stride, start)
+
+
+def atom_of(dim: Dim) -> Atom | None:
+    """The symbol or call that a dim is, if it is one."""
+    if isinstance(dim, Expr) and len(dim.terms) == 1:
+        ((monomial, c),) = dim.terms
+        if c == 1 and len(monomial) == 1 and monomial[0][1] == 1:
+            return monomial[0][0]
+    return None
+
+
 def split(dim: Dim, scope: Scope) -> tuple[Dim, Dim]:
     """What of a sum is the same for the whole launch, and the rest."""
     fixed: Dim = 0
@@ -134,7 +206,7 @@ class Digit:
 
 
 @dataclass(slots=True)
-class _Axis:
+class _Coordinate:
     """A dim of the tensor: `at` is the coordinate of a row, `step * digit + tap`."""
 
     digit: Digit
@@ -175,14 +247,14 @@ class Windows:
         """The box that it is; raises `Unboxed`."""
         for c in self.conditions:
             self._note(c)
-        axes: list[_Axis] = []
+        axes: list[_Coordinate] = []
         left = self.at
         for digit in self.digits:
             axis = self._axis(digit)
             axes.append(axis)
             left = left - (digit.atom * axis.step + axis.tap + axis.lower) * axis.stride
         if self.digits[-1].atom in self.lower | self.upper:  # it is one image
-            axes.append(_Axis(Digit(0, 1, 1), 1, axes[-1].stride))
+            axes.append(_Coordinate(Digit(0, 1, 1), 1, axes[-1].stride))
         return self._made(axes, left)
 
     def _note(self, condition: Dim) -> None:
@@ -199,14 +271,14 @@ class Windows:
                     return
         raise Unboxed("what it leaves out is no padding of an image")
 
-    def _axis(self, digit: Digit) -> _Axis:
+    def _axis(self, digit: Digit) -> _Coordinate:
         """The dim that a digit runs along: what its conditions bound, or by itself."""
         lower, upper = self.lower.get(digit.atom), self.upper.get(digit.atom)
         stride = coefficient_of(self.at, digit.atom)
         if stride == 0:
             raise Unboxed("rows repeat their elements")
         if lower is None and upper is None:
-            return _Axis(digit, digit.extent, stride)
+            return _Coordinate(digit, digit.extent, stride)
         if lower is None:
             assert upper is not None
             lower = upper * -1 - bounds(upper * -1, self.ranges)[0]
@@ -219,9 +291,9 @@ class Windows:
         extent = bounds(lower, self.ranges)[1] + 1 if upper is None else upper + lower + 1
         if abs(low) >= MAX_EXTENT or not self._is_fixed(extent):
             raise Unboxed("the extent of an image is not known at launch")
-        return _Axis(digit, extent, pixel, step, low, tap - low)
+        return _Coordinate(digit, extent, pixel, step, low, tap - low)
 
-    def _made(self, axes: Sequence[_Axis], left: Dim) -> Box:
+    def _made(self, axes: Sequence[_Coordinate], left: Dim) -> Box:
         """The box, if positions are such as TMA takes; `left` of the offset is the first column's."""
         inner, scope = axes[:-1], self.scope
         if not inner:
@@ -252,7 +324,7 @@ class Windows:
             Im2col(tuple(a.lower for a in inner), upper, tuple(a.step for a in inner)),
         )
 
-    def _begin(self, axis: _Axis) -> Dim:
+    def _begin(self, axis: _Coordinate) -> Dim:
         """The coordinate of the first row, at tap 0."""
         if axis.digit.atom == 0:
             return 0

@@ -8,10 +8,20 @@ which the size does not change from program to program.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from graphfuse.dialects import block, control
-from graphfuse.dialects.boxes import ALIGNMENT, MAX_EXTENT, MOST_OUTER, Box, Unboxed, split, terms_of
+from graphfuse.dialects.boxes import (
+    ALIGNMENT,
+    MAX_EXTENT,
+    Axis,
+    Box,
+    Unboxed,
+    atom_of,
+    outer_axes,
+    split,
+    strided_axes,
+    terms_of,
+)
 from graphfuse.gpu.alignment import pointer_alignments
 from graphfuse.gpu.analysis.axis_facts import power_of_two
 from graphfuse.ir.core import (
@@ -31,7 +41,6 @@ from graphfuse.symbolic import (
     INF,
     Call,
     Dim,
-    Expr,
     Monomial,
     Sym,
     bounds,
@@ -118,6 +127,16 @@ class Scalars:
         self.ends[counter] = upper
         return counter
 
+    def extent(self, start: Dim) -> Dim | None:
+        """How many values a digit of the program's number has, if all launches of it are known to."""
+        atom = atom_of(start)
+        if not isinstance(atom, Call) or self.varies(atom.args[1]):
+            return None
+        number, divisor = atom.args
+        if atom.fn == "floordiv" and number == self.program:
+            return ceildiv(self.grid, divisor)
+        return divisor if atom.fn == "mod" else None
+
     def is_taken(self, name: str) -> bool:
         """Whether a name stands for something already."""
         return name in self._taken or name in self.ranges
@@ -150,7 +169,7 @@ def find_box(op: Op, scalars: Scalars, perm: tuple[int, int] = (0, 1)) -> Box:
     if len(shape) != 2 or strides[0] == strides[1] or (loads and attr_number(op, "other") != 0):
         raise Unboxed("it is no tile of two dims, with zeros outside")
     left = scalars.dim(base)
-    strided: list[_Axis] = []
+    strided: list[Axis] = []
     start: dict[int, Dim] = {}
     extent: dict[int, Dim] = {}
     for d, limit in limited.items():
@@ -158,7 +177,7 @@ def find_box(op: Op, scalars: Scalars, perm: tuple[int, int] = (0, 1)) -> Box:
         left = left - start[d] * strides[d]
     for d in sorted(set(range(2)) - set(limited), key=lambda d: strides[d] == 1):
         if strides[d] == 1:  # what has a stride of its own is no offset along the columns
-            strided, left = _strided(left, scalars)
+            strided, left = strided_axes(left, scalars)
         start[d] = _multiples(left, strides[d], scalars)
         start[d] = start[d] + _before_zero(start[d], scalars)
         left = left - start[d] * strides[d]
@@ -166,10 +185,7 @@ def find_box(op: Op, scalars: Scalars, perm: tuple[int, int] = (0, 1)) -> Box:
         if low < 0 or (high >= MAX_EXTENT and not scalars.trusts):
             raise Unboxed("it begins at no place that is known to be in the tensor")
         extent[d] = min(int(min(high, MAX_EXTENT)) + shape[d], MAX_EXTENT - 1)
-    if not strided:
-        strided, left = _strided(left, scalars)
-    offset, varying = split(left, scalars)
-    outer = [*_outer(varying, scalars), *strided]
+    outer, offset = outer_axes(left, scalars, strided)
     box = Box(
         (*(a.extent for a in outer), *(extent[d] for d in perm)),
         (*(a.stride for a in outer), *(strides[d] for d in perm)),
@@ -221,77 +237,3 @@ def _multiples(dim: Dim, stride: Dim, scalars: Scalars) -> Dim:
         if scalars.varies(term) and (quotient := exact_div(term, stride)) is not None:
             out = out + quotient
     return out
-
-
-@dataclass(frozen=True, slots=True)
-class _Axis:
-    """A dim of a tensor beside the two of the tile."""
-
-    extent: Dim
-    stride: Dim
-    start: Dim
-
-
-def _strided(dim: Dim, scalars: Scalars) -> tuple[list[_Axis], Dim]:
-    """Axes for the varying terms that are multiples of symbols, such as `head*stride`, and what else there is.
-
-    No axes if they are more than a tensor map has, or one is none.
-    """
-    groups: dict[Dim, Dim] = {}
-    rest: Dim = 0
-    for term in terms_of(dim):
-        fixed = _fixed_factor(term, scalars)
-        if fixed == 1 or not scalars.varies(term):
-            rest = rest + term
-        else:
-            groups[fixed] = groups.get(fixed, 0) + term
-    axes = [_axis(sum_, fixed, scalars) for fixed, sum_ in groups.items()]
-    found = [a for a in axes if a is not None]
-    return (found, rest) if len(found) == len(axes) <= MOST_OUTER else ([], dim)
-
-
-def _fixed_factor(term: Dim, scalars: Scalars) -> Dim:
-    """The symbols that a term has as factors."""
-    if isinstance(term, int):
-        return 1
-    ((monomial, _),) = term.terms
-    fixed = tuple((atom, power) for atom, power in monomial if not scalars.varies(Expr(((((atom, 1),), 1),))))
-    return Expr(((fixed, 1),)) if fixed else 1
-
-
-def _axis(dim: Dim, fixed: Dim, scalars: Scalars) -> _Axis | None:
-    """The axis that a sum of multiples of `fixed` runs along: as far apart as all terms allow."""
-    stride = fixed * math.gcd(*_coefficients(dim))
-    start = exact_div(dim, stride)
-    low, high = (-1, -1) if start is None else bounds(start, scalars.ranges)
-    if start is None or low < 0 or (high >= MAX_EXTENT and not scalars.trusts):
-        return None
-    return _Axis(_extent(start, scalars) or int(min(high, MAX_EXTENT - 2)) + 1, stride, start)
-
-
-def _extent(start: Dim, scalars: Scalars) -> Dim | None:
-    """How many values a digit of the program's number has, if all launches of it are known to."""
-    monomials = [m for m, c in start.terms if c == 1] if isinstance(start, Expr) and len(start.terms) == 1 else []
-    atoms = [atom for m in monomials if len(m) == 1 for atom, power in m if power == 1]
-    if not atoms or not isinstance(atom := atoms[0], Call):
-        return None
-    number, divisor = atom.args
-    if scalars.varies(divisor):
-        return None
-    if atom.fn == "floordiv" and number == scalars.program:
-        return ceildiv(scalars.grid, divisor)
-    return divisor if atom.fn == "mod" else None
-
-
-def _coefficients(dim: Dim) -> list[int]:
-    return [dim] if isinstance(dim, int) else [c for _, c in dim.terms]
-
-
-def _outer(dim: Dim, scalars: Scalars) -> list[_Axis]:
-    """The axis of what a base has left: none, or multiples of one number known at launch."""
-    if dim == 0:
-        return []
-    axis = None if isinstance(dim, int) else _axis(dim, _fixed_factor(terms_of(dim)[0], scalars), scalars)
-    if axis is None:
-        raise Unboxed("it begins at no multiples of one number")
-    return [axis]
