@@ -25,10 +25,10 @@ from typing import Literal
 
 from graphfuse.blockgen import gpu_attention_tile
 from graphfuse.blockgen.attention import AttentionKernel
-from graphfuse.blockgen.contraction import is_view
 from graphfuse.blockgen.evaluate import Lane, accumulator
 from graphfuse.blockgen.gpu_attention_tile import AttentionTile
 from graphfuse.blockgen.gpu_contraction import operand_tile
+from graphfuse.blockgen.gpu_factors import Boxed, Factor, find_box
 from graphfuse.blockgen.gpu_mask import MASK, Scores, analyse, number, span
 from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE
 from graphfuse.blockgen.gpu_reduction import levels
@@ -39,10 +39,11 @@ from graphfuse.blockgen.loops import Carried, Fold, across, digits, live_or, liv
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import store_results
 from graphfuse.dialects import block, graph
+from graphfuse.dialects.boxes import Unboxed
 from graphfuse.dialects.gpu import WITHOUT_WGMMA
 from graphfuse.ir.core import Attr, Func, Op, Value, tile_of
 from graphfuse.ir.types import BF16, F16, F32, I64, Scalar
-from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, maximum, minimum, product
+from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, maximum, minimum, product, substitute
 
 MAX_DEPTH = 256
 """Elements of a query that are multiplied at once; deeper ones are loaded again for each block of keys."""
@@ -139,11 +140,13 @@ class GpuAttention(AttentionKernel):
         self.depth = product(self.roles.scores.depth)
         found = find_softmax(self.reduces, self.roles.output.lhs)
         self.scores = None if found is None else self._analyse(found)
-        has_wgmma = kernel.machine.has_wgmma
-        why = self._why_no_wgmma(columns) if found is not None else "no softmax lies between the products"
-        self.boxed = has_wgmma and not why
+        self.boxes, why = (), "" if found else "no softmax lies between the products"
+        try:
+            self.boxes = self._boxes(columns) if kernel.machine.has_wgmma and found else ()
+        except Unboxed as reason:
+            why = str(reason)
         width = max(LEAST_SIDE, min(MAX_VALUES, power_of_two(at_most(columns, ranges))))
-        tile = self._tile(width) if self.boxed else None
+        tile = self._tile(width) if self.boxes else None
         sizes = self._sizes(width) if tile is None else (tile.rows, tile.keys, tile.rows // 16)
         self.height, self.keys_width, warps = sizes
         height = self.height
@@ -160,10 +163,11 @@ class GpuAttention(AttentionKernel):
             r = ev.bind("r", 0, extents[1] - 1, ev.index(extents[1] - 1 - r))  # most work first
         self.first_row = r * height
         self.row_lane, self.row = lane_along(kernel, self.rows, height, self.first_row)
-        self.column_lane, self.column = lane_along(kernel, columns, width, c * width)
+        self.first_column = c * width
+        self.column_lane, self.column = lane_along(kernel, columns, width, self.first_column)
         self.query = self._query()
         acc = self._walks() if found is None else self._one_walk(found)
-        index = self._result_index()
+        index = self._result_index(self.row, self.column)
         store_results(kernel, self.roles.output, index, self.row_lane, self.column_lane, acc)
         flops = 2 * positions(self.shape) * (self.depth + columns)
         per_program = height * self.keys * (self.depth + width) // 4096
@@ -171,7 +175,7 @@ class GpuAttention(AttentionKernel):
         if tile is not None:
             attrs |= {"turns": tile.turns, "persistent": tile.persistent, "resident": tile.resident}
             attrs |= {"query_words": tile.query_words}
-        elif has_wgmma:
+        elif kernel.machine.has_wgmma:
             attrs[WITHOUT_WGMMA] = why
         if self.scores is not None and self.scores.reason:
             attrs[MASK] = self.scores.reason
@@ -197,24 +201,31 @@ class GpuAttention(AttentionKernel):
         most = max(1, self.kernel.machine.gpu.memory.cache_bytes // max(1, head))
         return max(g for g in range(1, heads + 1) if heads % g == 0 and g <= most)
 
-    def _why_no_wgmma(self, columns: Dim) -> str:
-        """Why TMA cannot copy queries, keys and values, or `wgmma` not multiply them; nothing where they can."""
-        scores, output, ranges = self.roles.scores, self.roles.output, self.kernel.space.ranges
+    def _boxes(self, columns: Dim) -> tuple[Boxed, ...]:
+        """How TMA copies queries, keys and values; raises `Unboxed` where it, or `wgmma`, does not take them."""
+        scores, output, space = self.roles.scores, self.roles.output, self.kernel.space
         elem = element_of(scores.lhs)
-        values = (scores.lhs, scores.rhs, output.rhs)
-        if elem not in (F16, BF16) or any(element_of(v) != elem for v in (*values, output.lhs)):
-            return "operands have no element of 16 bits in common"
+        if elem not in (F16, BF16) or any(element_of(v) != elem for v in (scores.rhs, output.lhs, output.rhs)):
+            raise Unboxed("operands have no element of 16 bits in common")
         if element_of(output.result) not in (F32, elem):
-            return f"the result is of {element_of(output.result)}"
-        if len(scores.depth) != 1 or at_most(self.depth, ranges) > MAX_DEPTH:
-            return f"queries have more than {MAX_DEPTH} elements, or several dims of them"
-        if at_most(self.rows, ranges) < LEAST_ROWS:
-            return f"fewer than {LEAST_ROWS} queries"
-        step = BOX_BYTES // elem.bytes
-        rows = (self.depth, columns, *(shape_of(v)[-1] for v in values))
-        if any(exact_div(d, step) is None for d in rows):
-            return f"rows that are no multiples of {BOX_BYTES} bytes"
-        return "" if all(is_view(v, self.kernel) for v in values) else "an operand is computed"
+            raise Unboxed(f"the result is of {element_of(output.result)}")
+        if len(scores.depth) != 1 or at_most(self.depth, space.ranges) > MAX_DEPTH:
+            raise Unboxed(f"queries have more than {MAX_DEPTH} elements, or several dims of them")
+        if at_most(self.rows, space.ranges) < LEAST_ROWS:
+            raise Unboxed(f"fewer than {LEAST_ROWS} queries")
+        if any(exact_div(d, BOX_BYTES // elem.bytes) is None for d in (self.depth, columns)):
+            raise Unboxed(f"rows that are no multiples of {BOX_BYTES} bytes")
+        sizes = (self.rows, self.keys, self.depth, columns, *(self.shape[i] for i in self.roles.outer))
+        variables = [space.fresh("i", 0, n - 1) for n in sizes]
+        row, key, depth, column, *self.at = variables
+        self.variables = tuple(map(str, variables))
+        extents = dict(zip(self.variables, sizes, strict=True))
+        q, k = scores.lhs_at(self._index(row, 0), (depth,)), scores.rhs_at(self._index(row, key), (depth,))
+        v = output.rhs_at(self._result_index(row, column), (key,))
+        query = Factor.of(self.kernel, scores.lhs, q, extents, is_left=True)
+        keys, values = (Factor.of(self.kernel, w.rhs, at, extents) for w, at in ((scores, k), (output, v)))
+        pairs = ((query, row, depth), (keys, key, depth), (values, column, key))
+        return tuple(find_box(self.kernel, f, str(side), str(summed)) for f, side, summed in pairs)
 
     def _tile(self, values: int) -> AttentionTile:
         """Of a program of warpgroups."""
@@ -237,9 +248,9 @@ class GpuAttention(AttentionKernel):
         keys = max(LEAST_SIDE, min(keys, power_of_two(at_most(self.keys, ranges))))
         return height, keys, max(2, min(8, height * max(values, 64) // (1024 if narrow else 512)))
 
-    def _result_index(self) -> Index:
-        scores = self._index(self.row, 0)
-        return tuple(self.column if w is None else scores[w] for w in self.roles.out_from_scores)
+    def _result_index(self, row: Dim, column: Dim) -> Index:
+        scores = self._index(row, 0)
+        return tuple(column if w is None else scores[w] for w in self.roles.out_from_scores)
 
     # scores
 
@@ -256,8 +267,16 @@ class GpuAttention(AttentionKernel):
             return None
         work = self.roles.scores
         lane, k = self._depth_lane()
+        if self.boxes:
+            return self._boxed(0, self.height, lane.extent)
         with self.kernel.ev.lanes_as(self.row_lane, lane):
             return operand_tile(self.kernel, work.lhs, work.lhs_at(self._index(self.row, 0), k), 1)
+
+    def _boxed(self, which: int, side: int, depth: int, key: Dim = 0, lane: str = "") -> Value:
+        """A tile of the queries, keys or values, in a box; `lane` is what runs along the keys from `key` on."""
+        first = substitute(key, {lane: 0})
+        at = (self.first_row, first, 0, self.first_column, *self.at)
+        return self.boxes[which].load(self.kernel, dict(zip(self.variables, at, strict=True)), side, depth)
 
     def _scores(self, lane: Lane, key: Dim) -> Value:
         """A tile of scores in their own element."""
@@ -271,6 +290,8 @@ class GpuAttention(AttentionKernel):
             if a is None:
                 with ev.lanes_as(self.row_lane, depth):
                     a = operand_tile(kernel, work.lhs, work.lhs_at(index, k), 1)
+            if self.boxes:
+                return ev.emit(block.dot, a, self._boxed(1, lane.extent, depth.extent, key, lane.name), carried)
             with ev.lanes_as(depth, lane):
                 b = operand_tile(kernel, work.rhs, work.rhs_at(index, k), 0)
             return ev.emit(block.dot, a, b, carried)
@@ -312,8 +333,11 @@ class GpuAttention(AttentionKernel):
         ev, work = self.kernel.ev, self.roles.output
         lane = ev.lanes[1]
         p = ev.cast(p, element_of(work.lhs))
+        if self.boxes:
+            v = self._boxed(2, self.column_lane.extent, lane.extent, key, lane.name)
+            return ev.emit(block.dot, p, v, acc)
         with ev.lanes_as(lane, self.column_lane):
-            v = operand_tile(self.kernel, work.rhs, work.rhs_at(self._result_index(), (key,)), 0)
+            v = operand_tile(self.kernel, work.rhs, work.rhs_at(self._result_index(self.row, self.column), (key,)), 0)
         return ev.emit(block.dot, p, v, acc)
 
     def _no_result(self) -> Value:
@@ -461,7 +485,7 @@ class GpuAttention(AttentionKernel):
                 lane, key = lane_along(kernel, self.keys, width, t * width)
             return self._at_keys(lane, key, partial(step, whole), carried)
 
-        return kernel.ev.loop("t", end, chunk, carried, begin, inline=not self.boxed)
+        return kernel.ev.loop("t", end, chunk, carried, begin, inline=not self.boxes)
 
     def _base(self, softmax: Softmax, largest: Value, elem: Scalar) -> Value:
         """What is subtracted from the scores when `largest` is the largest."""

@@ -23,7 +23,7 @@ from graphfuse.blockgen.contraction import ContractionKernel, is_view
 from graphfuse.blockgen.evaluate import Lane, accumulator
 from graphfuse.blockgen.gpu_axis_reduction import AxisReduction, Terms
 from graphfuse.blockgen.gpu_epilogue_cost import epilogue_ns
-from graphfuse.blockgen.gpu_factors import Factor, Roles, find_box, find_windows, load_box, step_of
+from graphfuse.blockgen.gpu_factors import Boxed, Factor, Roles, find_box, find_windows, step_of
 from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE, ProductTile, boxed_tile, product_tile, streamed_tile
 from graphfuse.blockgen.gpu_tiles import (
     SECTOR_BYTES,
@@ -44,7 +44,7 @@ from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import of_one_element, product_of, store_results
 from graphfuse.blockgen.tiling import MatmulTile
 from graphfuse.dialects import block, graph
-from graphfuse.dialects.boxes import Box, Unboxed
+from graphfuse.dialects.boxes import Unboxed
 from graphfuse.dialects.gpu import WITHOUT_WGMMA
 from graphfuse.ir.core import Attr, Func, Value
 from graphfuse.ir.types import F32
@@ -78,7 +78,7 @@ class Feed:
 
     rows: Sequence[int]
     """The dims that a tile's rows are of."""
-    boxes: Sequence[Box] = ()
+    boxes: Sequence[Boxed] = ()
     """Of each factor."""
     step: int = 0
     """Channels of a step where an image is read in windows."""
@@ -233,7 +233,7 @@ class GpuContraction(ContractionKernel):
     def has_whole_sectors(self, feed: Feed) -> bool:
         """Whether lines of boxes begin at whole sectors of memory."""
         whole = SECTOR_BYTES // element_of(self.work.lhs).bytes
-        return all(exact_div(d, whole) is not None for box in feed.boxes for d in (*box.strides[:-1], box.offset))
+        return all(exact_div(d, whole) is not None for b in feed.boxes for d in (*b.box.strides[:-1], b.box.offset))
 
     def _emit_tiles(self) -> Func:
         kernel, ev = self.kernel, self.kernel.ev
@@ -317,7 +317,7 @@ class GpuContraction(ContractionKernel):
         pitches = [shape_of(v)[-1] * element_of(v).bytes for v in self.kernel.outputs if shape_of(v)]
         return any(exact_div(p, VECTOR_BYTES) is None for p in pitches)
 
-    def _boxes(self, rows: Sequence[int]) -> list[Box]:
+    def _boxes(self, rows: Sequence[int]) -> list[Boxed]:
         """Those that TMA copies of operands that `wgmma` multiplies; raises `Unboxed`."""
         elem = element_of(self.work.lhs)
         if elem != element_of(self.work.rhs) or elem.name not in WGMMA_ELEMS:
@@ -340,7 +340,7 @@ class GpuContraction(ContractionKernel):
         lefts = {w.lhs: w.lhs_at for w in self.works}
         rights = {w.rhs: w.rhs_at for w in self.works}
         return tuple(
-            Factor(value, is_left, self._reads(value, at(o, k)), is_view(value, self.kernel), extents)
+            Factor.of(self.kernel, value, at(o, k), extents, is_left=is_left)
             for is_left, values in ((True, lefts), (False, rights))
             for value, at in values.items()
         )
@@ -494,7 +494,7 @@ class GpuContraction(ContractionKernel):
 
     def _boxed_sums(self, tile: ProductTile, feed: Feed, at: Mapping[str, Dim]) -> Sequence[Value]:
         """The same of boxes: steps of one tap each, filled up with zeros."""
-        kernel, ev, k = self.kernel, self.kernel.ev, self.k_names[self.k_dims[-1].last]
+        kernel, ev = self.kernel, self.kernel.ev
         zero = ev.const(
             0.0 if (elem := accumulator(element_of(self.work.result))).is_float else 0, elem, (tile.m, tile.n)
         )
@@ -505,9 +505,9 @@ class GpuContraction(ContractionKernel):
             depth = zip(self.k_dims, (*taps, q * tile.k), strict=True)
             where = {**at, **{self.k_names[d.last]: position for d, position in depth}}
             tiles: dict[bool, dict[Value, Value]] = {True: {}, False: {}}
-            for f, box in zip(self.factors, feed.boxes, strict=True):
-                side = tile.m if f.is_left else tile.n
-                tiles[f.is_left][f.value] = load_box(kernel, f, box, where, k, (side, tile.k))
+            for boxed in feed.boxes:
+                f = boxed.factor
+                tiles[f.is_left][f.value] = boxed.load(kernel, where, tile.m if f.is_left else tile.n, tile.k)
             return self._multiplied(tiles[True], tiles[False], zero, carried)
 
         return ev.loop("k", positions(trips), step, (zero,) * len(self.works))

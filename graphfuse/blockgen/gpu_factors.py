@@ -14,13 +14,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from graphfuse.blockgen.access import Accesses
+from graphfuse.blockgen.access import AccessAnalysis, Accesses
 from graphfuse.blockgen.contraction import is_view
-from graphfuse.blockgen.index import coefficient
+from graphfuse.blockgen.index import Index, coefficient
 from graphfuse.blockgen.kernel import Kernel, element_of
 from graphfuse.dialects import block, graph
 from graphfuse.dialects.boxes import Axis, Box, Digit, Unboxed, Windows, atom_of, outer_axes
-from graphfuse.ir.core import Value, attr_number
+from graphfuse.ir.core import Attr, Value, attr_number
 from graphfuse.symbolic import Dim, Ranges, Sym, bounds, exact_div, product, substitute, sym, symbols
 from graphfuse.targets.machine import Machine
 
@@ -37,6 +37,13 @@ class Factor:
     is_view: bool
     extents: Mapping[str, Dim]
 
+    @staticmethod
+    def of(kernel: Kernel, value: Value, index: Index, extents: Mapping[str, Dim], *, is_left: bool = False) -> Factor:
+        """What a value is at an index of the variables."""
+        analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves))
+        analysis.visit(value, index)
+        return Factor(value, is_left, analysis.found, is_view(value, kernel), extents)
+
     @property
     def which(self) -> str:
         """For messages."""
@@ -46,11 +53,6 @@ class Factor:
     def is_memory(self) -> bool:
         """Whether it is one place in memory, and nothing else."""
         return len(self.found.offsets) == 1 and not self.found.opaque and self.is_view
-
-    @property
-    def start(self) -> Dim:
-        """Where it begins, in elements."""
-        return substitute(self.found.offsets[0], dict.fromkeys(self.extents, 0))
 
     def strides(self, name: str) -> tuple[Dim | None, ...]:
         """Elements from one position of a variable to the next, for each place that is read."""
@@ -83,8 +85,27 @@ def _scope(kernel: Kernel, factor: Factor, more: Mapping[str, Dim] | None = None
     return _Scope({**ranges, **own}, variables)
 
 
-def find_box(kernel: Kernel, factor: Factor, side: str, k: str) -> Box:
-    """The box of rows (or columns), the variable `side`, and k, at all variables; raises `Unboxed`.
+@dataclass(frozen=True, slots=True)
+class Boxed:
+    """A factor whose tiles are boxes, over the variables of the product; `k` is the one that a tile is summed along."""
+
+    factor: Factor
+    box: Box
+    k: str
+
+    def load(self, kernel: Kernel, at: Mapping[str, Dim], side: int, depth: int) -> Value:
+        """The tile that begins where variables are `at`: [rows, k], so many by so many, or [k, columns]."""
+        ev, factor, box = kernel.ev, self.factor, self.box
+        leaf, along_k = ev.leaves[factor.found.of[0]], factor.strides(self.k) == (1,)
+        assert leaf.offset == 0, "tensors of a GPU begin where their pointers point"
+        start = [ev.index(substitute(d, at)) for d in (*box.start, *box.taps)]
+        attrs: dict[str, Attr] = {"shape": (side, depth) if along_k else (depth, side), **box.attrs()}
+        tile = ev.builder.append(block.load_box.build([leaf.pointer, *start], attrs, loc=ev.builder.loc)).result
+        return tile if along_k == factor.is_left else ev.emit(block.trans, tile, perm=(1, 0))
+
+
+def find_box(kernel: Kernel, factor: Factor, side: str, k: str) -> Boxed:
+    """The boxes of rows (or columns), the variable `side`, and k; raises `Unboxed`.
 
     They are memory, and contiguous along one of both.
     """
@@ -104,7 +125,7 @@ def find_box(kernel: Kernel, factor: Factor, side: str, k: str) -> Box:
         outer, begin = outer_axes(offset, scope)
         axes = [*outer, *inside]
         dims, all_strides, start = zip(*((a.extent, a.stride, a.start) for a in axes), strict=True)
-        return Box(dims, all_strides, begin, start).copied(bytes_, scope)
+        return Boxed(factor, Box(dims, all_strides, begin, start).copied(bytes_, scope), k)
     except Unboxed as why:
         raise Unboxed(f"{which}: {why}") from None
 
@@ -135,7 +156,7 @@ def _goes_on(x: Factor, roles: Roles) -> bool:
     return bool(roles.shared) or not bounded.issuperset(roles.depth[:-1])
 
 
-def find_windows(kernel: Kernel, x: Factor, roles: Roles, first: str) -> Box:
+def find_windows(kernel: Kernel, x: Factor, roles: Roles, first: str) -> Boxed:
     """The windows in which an image is read, from the row numbered `first` on; raises `Unboxed`."""
     elem, found, channel = element_of(x.value), x.found, roles.depth[-1]
     if elem.name not in ("f16", "bf16"):
@@ -157,7 +178,7 @@ def find_windows(kernel: Kernel, x: Factor, roles: Roles, first: str) -> Box:
         scope, found.offsets[0] - sym(channel), digits[::-1], found.inside, sym(first), scope.ranges,
         (*roles.rows, channel), sym(channel), left,
     )  # fmt: skip
-    return windows.box().copied(elem.bytes, scope)
+    return Boxed(x, windows.box().copied(elem.bytes, scope), channel)
 
 
 def _image(x: Value) -> Value:
@@ -167,18 +188,3 @@ def _image(x: Value) -> Value:
         return x
     constant = op.attrs.get("mode", "constant") == "constant" and attr_number(op, "value") == 0
     return op.operands[0] if constant else x
-
-
-def load_box(kernel: Kernel, factor: Factor, box: Box, at: Mapping[str, Dim], k: str, sizes: tuple[int, int]) -> Value:
-    """A tile of a factor, [rows, k] or [k, columns]: its box with variables where the tile begins.
-
-    `sizes` are those of rows or columns, and of k.
-    """
-    ev, leaf = kernel.ev, kernel.ev.leaves[factor.found.of[0]]
-    assert leaf.offset == 0, "tensors of a GPU begin where their pointers point"
-    along_k = factor.strides(k) == (1,)
-    start = [ev.index(substitute(d, at)) for d in (*box.start, *box.taps)]
-    shape = sizes if along_k else sizes[::-1]
-    attrs = {"shape": shape, **box.attrs()}
-    tile = ev.builder.append(block.load_box.build([leaf.pointer, *start], attrs, loc=ev.builder.loc)).result
-    return tile if along_k == factor.is_left else ev.emit(block.trans, tile, perm=(1, 0))

@@ -164,7 +164,7 @@ def test_why_not():
     """Keys that are aligned to 2 bytes are no box; the reason stays on the function."""
     func, _ = compiled(replace(SMALL, depth=64))
     odd = Func(func.name, func.body, {**func.attrs, "alignments": (16, 2, 16, 16)}, func.dims)
-    why = "a factor is no box: in1 begins at no multiple of 16 bytes"
+    why = "the keys: in1 begins at no multiple of 16 bytes"
     assert transformed(odd, TARGET).attrs[gpu.WITHOUT_WGMMA] == why
 
 

@@ -11,7 +11,6 @@ is a loop too.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -22,8 +21,6 @@ from graphfuse.gpu.transforms.hopper.affine import Scalars, copied
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_dim, attr_dims, attr_ints, attr_number, tile_of
 from graphfuse.ir.types import Tile, scalar
 from graphfuse.symbolic import Dim, Expr, bounds, ceildiv, substitute
-
-log = logging.getLogger(__name__)
 
 ACCUMULATED = {"f16": "f32", "bf16": "f32", "i8": "i32", "f8e4m3": "f32", "f8e5m2": "f32"}
 """Operand elements that `wgmma` takes, and the element it sums them in."""
@@ -91,7 +88,7 @@ class Product:
 
 
 def match_product(func: Func, scalars: Scalars) -> Product | None:
-    """The product of a function whose other ops come after it, or None."""
+    """The product of a function whose other ops come after it, or None; raises `Unboxed` if a factor is no box."""
     loops = [op for op in func.body.ops if op.bodies]
     dots = [op for op in func.body.ops if op.kind is block.dot]
     if not loops:
@@ -156,10 +153,8 @@ def _product(
     operands: dict[tuple[Value, int], Operand] = {}
     for dot, _ in dots:
         for side in range(2):
-            operand = operands.get((dot.operands[side], side)) or find_operand(dot.operands[side], scalars)
-            if operand is None:
-                return None
-            operands[dot.operands[side], side] = operand
+            key = dot.operands[side], side
+            operands[key] = operands.get(key) or find_operand(dot.operands[side], scalars)
     number = {key: i for i, key in enumerate(operands)}
     terms = tuple(Term(number[dot.operands[0], 0], number[dot.operands[1], 1], i) for dot, i in dots)
     acc, elems = results[0].type, {_elem(o) for o in operands.values()}
@@ -237,26 +232,21 @@ def _only_reads(loop: Op, carried: Sequence[Value], dots: Sequence[Op]) -> bool:
     return True
 
 
-def find_operand(value: Value, scalars: Scalars) -> Operand | None:
-    """A factor in a box that TMA copies, perhaps transposed."""
+def find_operand(value: Value, scalars: Scalars) -> Operand:
+    """A factor in a box, perhaps transposed; raises `Unboxed` if it is none that TMA copies."""
     op, perm = value.op, (0, 1)
     while op is not None and op.kind is block.trans:
         perm = perm if attr_ints(op, "perm") == (0, 1) else perm[::-1]
         op = op.operands[0].op
     if op is None or op.kind is not block.load_box:
-        return None
+        raise Unboxed("a factor is computed")
     pointer, *at = op.operands
     dims, steps = attr_dims(op, "dims"), attr_ints(op, "steps", ())
     start = tuple(scalars.dim(v) for v in at)
     how = Im2col(attr_ints(op, "lower"), attr_ints(op, "upper"), steps) if steps else None
     box = Box(dims, attr_dims(op, "strides"), attr_dim(op, "offset", 0), start[: len(dims)], start[len(dims) :], how)
-    try:
-        copied(box, pointer, scalars)
-    except Unboxed as why:
-        log.debug("%s is no box that TMA copies: %s", pointer.hint, why)
-        return None
     rows, columns = tile_of(op.result).shape
-    return Operand(pointer, box, (rows, columns), perm != (0, 1))
+    return Operand(pointer, copied(box, pointer, scalars), (rows, columns), perm != (0, 1))
 
 
 def _elem(operand: Operand) -> str:

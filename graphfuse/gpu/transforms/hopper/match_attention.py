@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from graphfuse.dialects import block, control
+from graphfuse.dialects.boxes import Unboxed
 from graphfuse.gpu.transforms.hopper.affine import Scalars
 from graphfuse.gpu.transforms.hopper.epilogue import Declined
 from graphfuse.gpu.transforms.hopper.match import ACCUMULATED, Operand, find_operand, is_zero
@@ -172,10 +173,10 @@ def _phase(loop: Op, pair: tuple[Op, Op, int], scalars: Scalars) -> Phase:
 
 
 def _boxed(value: Value, scalars: Scalars, what: str) -> Operand:
-    found = find_operand(value, scalars)
-    if found is None:
-        raise Declined(f"the {what} are no box that TMA can copy")
-    return found
+    try:
+        return find_operand(value, scalars)
+    except Unboxed as why:
+        raise Declined(f"the {what}: {why}") from None
 
 
 def _tile(value: Value) -> Tile:

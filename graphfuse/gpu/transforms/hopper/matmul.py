@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from graphfuse.dialects import block, gpu
+from graphfuse.dialects.boxes import Unboxed
 from graphfuse.gpu.transforms.hopper.affine import Scalars
 from graphfuse.gpu.transforms.hopper.config import Config, choose, chunk_width, part_width, read_ahead
 from graphfuse.gpu.transforms.hopper.epilogue import Chunk, Clones, Declined, Origin
@@ -55,8 +56,11 @@ ROUNDED = (F16, BF16)
 @passing("gpu")
 def hopper_matmul(func: Func) -> Func:
     """The function as a persistent TMA and `wgmma` kernel; itself, with the reason where a tile for one was chosen."""
-    found = match_product(func, Scalars(func))
-    why = "" if found else "its loop is no product of boxes that TMA copies"
+    try:
+        found = match_product(func, Scalars(func))
+        why = "" if found else "its loop is no product of boxes that TMA copies"
+    except Unboxed as reason:
+        found, why = None, str(reason)
     for blocks in choices(func, found.acc.shape) if found else ():
         scalars = Scalars(func)  # each way names values of its own
         product = match_product(func, scalars)
