@@ -337,8 +337,8 @@ class GpuContraction(ContractionKernel):
         )
         extents = {self.names[d.last]: d.extent for d in self.dims}
         extents |= {self.k_names[d.last]: d.extent for d in self.k_dims}
-        lefts = {w.lhs: w.lhs_at for w in self.works}
-        rights = {w.rhs: w.rhs_at for w in self.works}
+        lefts = {v: work.lhs_at for work in self.works for v, _ in work.pairs}
+        rights = {v: work.rhs_at for work in self.works for _, v in work.pairs}
         return tuple(
             Factor.of(self.kernel, value, at(o, k), extents, is_left=is_left)
             for is_left, values in ((True, lefts), (False, rights))
@@ -489,7 +489,7 @@ class GpuContraction(ContractionKernel):
             got = zero if work.terms else before
             for v, w in work.pairs:
                 got = ev.emit(block.dot, *of_one_element(self.kernel, a[v], b[w]), got)
-            out.append(ev.emit(block.add, before, got) if work.terms else got)
+            out.append(ev.emit(block.add, before, got) if work.terms and before != zero else got)
         return out
 
     def _boxed_sums(self, tile: ProductTile, feed: Feed, at: Mapping[str, Dim]) -> Sequence[Value]:

@@ -81,3 +81,13 @@ def test_several_products_of_one_step():
     ((chosen, made, _),) = fed(func)
     assert chosen
     assert made
+
+
+@pytest.mark.parametrize("depth", [40, 136])
+def test_every_part_of_a_sum_of_products_is_a_box(depth):
+    text = 'y = contract_parts(a, b, v, w) {spec = "mk,kn->mn"}; return(y)'
+    func = graph_func("a: 72x@xbf16, b: 72x@xbf16, v: @x48xbf16, w: @x48xbf16".replace("@", str(depth)), text)
+    outcome(func)
+    ((chosen, made, _),) = fed(func)
+    assert chosen
+    assert made

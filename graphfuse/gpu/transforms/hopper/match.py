@@ -126,19 +126,29 @@ def _chain(last: Value, carried: Value) -> tuple[list[Op], bool] | None:
         (last, *_) = [v for v in op.operands if v != carried] or [carried]
     else:
         base = carried
+    dots, begin = _summed(last, base)
+    whole = is_zero(begin) if base is None else begin == base
+    return (dots, base is None) if dots and whole else None
+
+
+def _summed(last: Value, base: Value | None = None) -> tuple[list[Op], Value]:
+    """The products that a sum is of, and what it begins with."""
     dots: list[Op] = []
     while last != base and last.op is not None and last.op.kind is block.dot:
         dots.insert(0, last.op)
         last = last.op.operands[2]
-    whole = is_zero(last) if base is None else last == base
-    return (dots, base is None) if dots and whole else None
+    return dots, last
 
 
 def _match_single(dots: Sequence[Op], scalars: Scalars) -> Product | None:
     """One step is a loop of one iteration."""
-    if not all(is_zero(dot.operands[2]) for dot in dots):
+    results = tuple(dot.result for dot in dots if all(dot.result != other.operands[2] for other in dots))
+    chains = [_summed(v) for v in results]
+    if not all(is_zero(begin) for _, begin in chains):
         return None
-    return _product([(dot, i) for i, dot in enumerate(dots)], tuple(d.result for d in dots), scalars, None, (0, 1, 1))
+    return _product(
+        [(dot, i) for i, (chain, _) in enumerate(chains) for dot in chain], results, scalars, None, (0, 1, 1)
+    )
 
 
 def _product(
