@@ -21,6 +21,25 @@ func @a_line_of_integers(%x: ptr<i32>) {grid = 1} {
   %i = block.arg_reduce(%a) {axis = 0, elem = i32, kind = "min"} : i32
   return(%i)
 }
+
+// a box of what is there, and of nothing beyond
+func @box(%x: ptr<f32>, %b: i64) {grid = 3} {
+  %p = block.program_id() : i64
+  %r = block.index(%p) {expr = (4*p), names = ["p"]} : i64
+  %c = block.const() {elem = i64, value = 5} : i64
+  %a = block.load_box(%x, %p, %r, %c) {dims = [3, 10, 8], offset = 2, shape = [4, 4], strides = [80, 8, 1]} : tile<4x4xf32>
+  return(%a)
+}
+
+// positions of a filter: every second one of 7 by 5, of which two come before the first pixel, and a tap
+func @windows(%x: ptr<f32>, %s: i64) {grid = 3} {
+  %p = block.program_id() : i64
+  %at = block.index(%p) {expr = (4*mod(p, 2) - 2), names = ["p"]} : i64
+  %one = block.const() {elem = i64, value = 1} : i64
+  %zero = block.const() {elem = i64, value = 0} : i64
+  %a = block.load_box(%x, %zero, %at, %zero, %zero, %one, %p) {dims = [2, 7, 5, 6], lower = [0, -2], offset = 3, shape = [16, 8], steps = [1, 2], strides = [210, 30, 6, 1], upper = [-1, -1]} : tile<16x8xf32>
+  return(%a)
+}
 // -----
 func @fires(%x: ptr<f32>) {grid = 1} {
   %zero = block.const() {elem = i64, value = 0} : i64
@@ -60,4 +79,84 @@ func @a_line_of_integers(%x: ptr<i32>) {grid = 1} {
   %v7 = block.select(%v2, %v5, %v6) : tile<8xi32>
   %i = block.reduce(%v7) {axis = 0, kind = "min"} : i32
   return(%i)
+}
+
+func @box(%x: ptr<f32>, %b: i64) {grid = 3} {
+  %p = block.program_id() : i64
+  %r = block.index(%p) {expr = (4*p), names = ["p"]} : i64
+  %c = block.const() {elem = i64, value = 5} : i64
+  %v0 = block.index(%p, %r, %c) {expr = (80*at0 + 8*at1 + at2 + 2), names = ["at0", "at1", "at2"]} : i64
+  %v1 = block.index(%p, %r, %c) {expr = (-1*at1 + 10), names = ["at0", "at1", "at2"]} : i64
+  %v2 = block.index(%p, %r, %c) {expr = (-1*at2 + 8), names = ["at0", "at1", "at2"]} : i64
+  %a = block.load_view(%x, %v0, %v1, %v2) {limited = [0, 1], shape = [4, 4], strides = [8, 1]} : tile<4x4xf32>
+  return(%a)
+}
+
+func @windows(%x: ptr<f32>, %s: i64) {grid = 3} {
+  %p = block.program_id() : i64
+  %at = block.index(%p) {expr = (4*mod(p, 2) - 2), names = ["p"]} : i64
+  %one = block.const() {elem = i64, value = 1} : i64
+  %zero = block.const() {elem = i64, value = 0} : i64
+  %v0 = block.arange() {end = 16, start = 0} : tile<16xi64>
+  %v1 = block.reshape(%v0) {shape = [16, 1]} : tile<16x1xi64>
+  %v2 = block.index(%zero, %at, %zero, %zero, %one, %p, %v1) {expr = (210*at0 + 30*at4 + 6*at5 + 210*floordiv(floordiv(at1, 2) + floordiv(at2 + at6, 4) + 1, 4) + 6*mod(at2 + at6, 4) + 60*mod(floordiv(at1, 2) + floordiv(at2 + at6, 4) + 1, 4) - 57), names = ["at0", "at1", "at2", "at3", "at4", "at5", "at6"]} : tile<16x1xi64>
+  %v3 = block.broadcast(%v2) {shape = [16, 8]} : tile<16x8xi64>
+  %v4 = block.arange() {end = 8, start = 0} : tile<8xi64>
+  %v5 = block.reshape(%v4) {shape = [1, 8]} : tile<1x8xi64>
+  %v6 = block.index(%zero, %at, %zero, %zero, %one, %p, %v5) {expr = (at3 + at6), names = ["at0", "at1", "at2", "at3", "at4", "at5", "at6"]} : tile<1x8xi64>
+  %v7 = block.broadcast(%v6) {shape = [16, 8]} : tile<16x8xi64>
+  %v8 = block.add(%v3, %v7) : tile<16x8xi64>
+  %v9 = block.arange() {end = 16, start = 0} : tile<16xi64>
+  %v10 = block.reshape(%v9) {shape = [16, 1]} : tile<16x1xi64>
+  %v11 = block.index(%zero, %at, %zero, %zero, %one, %p, %v10) {expr = (at0 + floordiv(floordiv(at1, 2) + floordiv(at2 + at6, 4) + 1, 4)), names = ["at0", "at1", "at2", "at3", "at4", "at5", "at6"]} : tile<16x1xi64>
+  %v12 = block.broadcast(%v11) {shape = [16, 8]} : tile<16x8xi64>
+  %v13 = block.const() {elem = i64, shape = [16, 8], value = 0} : tile<16x8xi64>
+  %v14 = block.ge(%v12, %v13) : tile<16x8xbool>
+  %v15 = block.arange() {end = 16, start = 0} : tile<16xi64>
+  %v16 = block.reshape(%v15) {shape = [16, 1]} : tile<16x1xi64>
+  %v17 = block.index(%zero, %at, %zero, %zero, %one, %p, %v16) {expr = (at0 + floordiv(floordiv(at1, 2) + floordiv(at2 + at6, 4) + 1, 4) - 2), names = ["at0", "at1", "at2", "at3", "at4", "at5", "at6"]} : tile<16x1xi64>
+  %v18 = block.broadcast(%v17) {shape = [16, 8]} : tile<16x8xi64>
+  %v19 = block.lt(%v18, %v13) : tile<16x8xbool>
+  %v20 = block.and(%v14, %v19) : tile<16x8xbool>
+  %v21 = block.arange() {end = 16, start = 0} : tile<16xi64>
+  %v22 = block.reshape(%v21) {shape = [16, 1]} : tile<16x1xi64>
+  %v23 = block.index(%zero, %at, %zero, %zero, %one, %p, %v22) {expr = (at4 + 2*mod(floordiv(at1, 2) + floordiv(at2 + at6, 4) + 1, 4) - 2), names = ["at0", "at1", "at2", "at3", "at4", "at5", "at6"]} : tile<16x1xi64>
+  %v24 = block.broadcast(%v23) {shape = [16, 8]} : tile<16x8xi64>
+  %v25 = block.const() {elem = i64, shape = [16, 8], value = 0} : tile<16x8xi64>
+  %v26 = block.ge(%v24, %v25) : tile<16x8xbool>
+  %v27 = block.and(%v20, %v26) : tile<16x8xbool>
+  %v28 = block.arange() {end = 16, start = 0} : tile<16xi64>
+  %v29 = block.reshape(%v28) {shape = [16, 1]} : tile<16x1xi64>
+  %v30 = block.index(%zero, %at, %zero, %zero, %one, %p, %v29) {expr = (at4 + 2*mod(floordiv(at1, 2) + floordiv(at2 + at6, 4) + 1, 4) - 9), names = ["at0", "at1", "at2", "at3", "at4", "at5", "at6"]} : tile<16x1xi64>
+  %v31 = block.broadcast(%v30) {shape = [16, 8]} : tile<16x8xi64>
+  %v32 = block.lt(%v31, %v25) : tile<16x8xbool>
+  %v33 = block.and(%v27, %v32) : tile<16x8xbool>
+  %v34 = block.arange() {end = 16, start = 0} : tile<16xi64>
+  %v35 = block.reshape(%v34) {shape = [16, 1]} : tile<16x1xi64>
+  %v36 = block.index(%zero, %at, %zero, %zero, %one, %p, %v35) {expr = (at5 + mod(at2 + at6, 4)), names = ["at0", "at1", "at2", "at3", "at4", "at5", "at6"]} : tile<16x1xi64>
+  %v37 = block.broadcast(%v36) {shape = [16, 8]} : tile<16x8xi64>
+  %v38 = block.const() {elem = i64, shape = [16, 8], value = 0} : tile<16x8xi64>
+  %v39 = block.ge(%v37, %v38) : tile<16x8xbool>
+  %v40 = block.and(%v33, %v39) : tile<16x8xbool>
+  %v41 = block.arange() {end = 16, start = 0} : tile<16xi64>
+  %v42 = block.reshape(%v41) {shape = [16, 1]} : tile<16x1xi64>
+  %v43 = block.index(%zero, %at, %zero, %zero, %one, %p, %v42) {expr = (at5 + mod(at2 + at6, 4) - 5), names = ["at0", "at1", "at2", "at3", "at4", "at5", "at6"]} : tile<16x1xi64>
+  %v44 = block.broadcast(%v43) {shape = [16, 8]} : tile<16x8xi64>
+  %v45 = block.lt(%v44, %v38) : tile<16x8xbool>
+  %v46 = block.and(%v40, %v45) : tile<16x8xbool>
+  %v47 = block.arange() {end = 8, start = 0} : tile<8xi64>
+  %v48 = block.reshape(%v47) {shape = [1, 8]} : tile<1x8xi64>
+  %v49 = block.index(%zero, %at, %zero, %zero, %one, %p, %v48) {expr = (at3 + at6), names = ["at0", "at1", "at2", "at3", "at4", "at5", "at6"]} : tile<1x8xi64>
+  %v50 = block.broadcast(%v49) {shape = [16, 8]} : tile<16x8xi64>
+  %v51 = block.const() {elem = i64, shape = [16, 8], value = 0} : tile<16x8xi64>
+  %v52 = block.ge(%v50, %v51) : tile<16x8xbool>
+  %v53 = block.and(%v46, %v52) : tile<16x8xbool>
+  %v54 = block.arange() {end = 8, start = 0} : tile<8xi64>
+  %v55 = block.reshape(%v54) {shape = [1, 8]} : tile<1x8xi64>
+  %v56 = block.index(%zero, %at, %zero, %zero, %one, %p, %v55) {expr = (at3 + at6 - 6), names = ["at0", "at1", "at2", "at3", "at4", "at5", "at6"]} : tile<1x8xi64>
+  %v57 = block.broadcast(%v56) {shape = [16, 8]} : tile<16x8xi64>
+  %v58 = block.lt(%v57, %v51) : tile<16x8xbool>
+  %v59 = block.and(%v53, %v58) : tile<16x8xbool>
+  %a = block.load(%x, %v8, %v59) : tile<16x8xf32>
+  return(%a)
 }

@@ -98,6 +98,21 @@ func @f(%p: ptr<f32>, %z: i64) {
   return()
 }
 // -----
+func @f(%p: ptr<f32>, %z: i64) {
+  %r = block.load_box(%p, %z, %z) {dims = [8, 8], shape = [4, 4], strides = [1, 8]} : tile<4x4xf32>  // error: block.load_box: expected a shape of 2 dims, and a tensor of 2 or more, as many strides, the last of them 1
+  return()
+}
+// -----
+func @f(%p: ptr<f32>, %z: i64) {
+  %r = block.load_box(%p, %z) {dims = [8, 8], shape = [4, 4], strides = [8, 1]} : tile<4x4xf32>  // error: block.load_box: expected 2 i64 coordinates, got i64
+  return()
+}
+// -----
+func @f(%p: ptr<f32>, %z: i64) {
+  %r = block.load_box(%p, %z, %z, %z, %z) {dims = [8, 8, 8], lower = [], shape = [4, 4], steps = [1], strides = [64, 8, 1], upper = [0]} : tile<4x4xf32>  // error: block.load_box: expected 1 corners and steps, got (), (0,), (1,)
+  return()
+}
+// -----
 func @f(%p: ptr<f32>, %z: i64, %t: tile<4xf32>) {
   block.store_view(%p, %t, %t) {strides = [1]}  // error: block.store_view: operand 1 must be i64, got tile<4xf32>
   return()
