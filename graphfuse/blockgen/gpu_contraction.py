@@ -317,11 +317,14 @@ class GpuContraction(ContractionKernel):
         pitches = [shape_of(v)[-1] * element_of(v).bytes for v in self.kernel.outputs if shape_of(v)]
         return any(exact_div(p, VECTOR_BYTES) is None for p in pitches)
 
-    def _boxes(self, rows: Sequence[int]) -> list[Boxed]:
-        """Those that TMA copies of operands that `wgmma` multiplies; raises `Unboxed`."""
+    def _check_elements(self) -> None:
         elem = element_of(self.work.lhs)
         if elem != element_of(self.work.rhs) or elem.name not in WGMMA_ELEMS:
             raise Unboxed(f"warpgroups do not multiply {elem} by {element_of(self.work.rhs)}")
+
+    def _boxes(self, rows: Sequence[int]) -> list[Boxed]:
+        """Those that TMA copies of operands that `wgmma` multiplies; raises `Unboxed`."""
+        self._check_elements()
         if len(rows) != 1 or len(self.k_dims) != 1:
             raise Unboxed("rows, or k, are several dims that do not lie one behind the other")
         k = self.k_names[self.k_dims[0].last]
@@ -367,9 +370,8 @@ class GpuContraction(ContractionKernel):
             raise Unboxed("its rows are no positions of one image")
         r, c, both = ([self.names[self.dims[i].last] for i in dims] for dims in (flat, self.column_dims, shared))
         roles = Roles(r, c, both, [self.k_names[d.last] for d in self.k_dims])
+        self._check_elements()
         x, w = self.factors
-        if element_of(x.value) != element_of(w.value):
-            raise Unboxed(f"warpgroups do not multiply {element_of(x.value)} by {element_of(w.value)}")
         first = str(self.kernel.space.fresh("row", 0, positions([self.dims[i].extent for i in flat]) - 1))
         boxes = find_windows(self.kernel, x, roles, first), find_box(self.kernel, w, c[-1], roles.depth[-1])
         channels = self.k_dims[-1].extent

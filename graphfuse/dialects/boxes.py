@@ -33,6 +33,11 @@ MOST_STEP = 8
 """Of an im2col map (elementStrides of cuTensorMapEncodeIm2col)."""
 
 
+TOO_MANY = "its taps or strides are more than a map of windows takes"
+NO_PADDING = "what it leaves out is no padding of an image"
+NOWHERE = "it begins at no place that is known to be in the tensor"
+
+
 class Unboxed(Exception):  # noqa: N818  # a reason, not a failure
     """Why an access is no box that TMA copies."""
 
@@ -269,7 +274,7 @@ class Windows:
                 side = self.lower if bounds(factor, {})[0] > 0 else self.upper
                 if side.setdefault(digit.atom, condition) == condition:
                     return
-        raise Unboxed("what it leaves out is no padding of an image")
+        raise Unboxed(NO_PADDING)
 
     def _axis(self, digit: Digit) -> _Coordinate:
         """The dim that a digit runs along: what its conditions bound, or by itself."""
@@ -286,7 +291,7 @@ class Windows:
         tap = lower - digit.atom * step
         pixel = exact_div(stride, step)
         if not isinstance(step, int) or not 1 <= step <= MOST_STEP or pixel is None or not self._is_uniform(tap):
-            raise Unboxed("its taps or strides are more than a map of windows takes")
+            raise Unboxed(TOO_MANY)
         low = bounds(tap, self.ranges)[0]
         extent = bounds(lower, self.ranges)[1] + 1 if upper is None else upper + lower + 1
         if abs(low) >= MAX_EXTENT or not self._is_fixed(extent):
@@ -305,16 +310,14 @@ class Windows:
         low, high = bounds(start, self.ranges)
         extent = self.columns + start if self.columns is not None else high + self.width
         if bounds(offset, self.ranges)[0] < 0 or low < 0 or (high >= MAX_EXTENT and not scope.trusts):
-            raise Unboxed("its columns begin at no place that is known to be in the tensor")
+            raise Unboxed(NOWHERE)
         if not self._is_fixed(extent):
             raise Unboxed("the number of its columns is not known at launch")
         half, last = 1 << OFFSET_BITS // max(1, len(inner)) - 1, [a.upper for a in inner]
         upper = tuple(n for n in last if isinstance(n, int))
-        corners = (*(a.lower for a in inner), *upper)
-        if len(upper) < len(last) or any(not -half <= c < half for c in corners):
-            raise Unboxed("its taps or strides are more than a map of windows takes")
-        if any(bounds(a.tap, self.ranges)[1] >= 2 * half for a in inner):
-            raise Unboxed("its taps or strides are more than a map of windows takes")
+        fits = len(upper) == len(last) and all(-half <= c < half for c in (*(a.lower for a in inner), *upper))
+        if not fits or any(bounds(a.tap, self.ranges)[1] >= 2 * half for a in inner):
+            raise Unboxed(TOO_MANY)
         return Box(
             (*(a.extent for a in axes[::-1]), extent),
             (*(a.stride for a in axes[::-1]), 1),

@@ -91,3 +91,39 @@ def test_every_part_of_a_sum_of_products_is_a_box(depth):
     ((chosen, made, _),) = fed(func)
     assert chosen
     assert made
+
+
+CONV = (
+    "conv(x, w) {strides = [1, 1], low = [0, 0], high = [0, 0], dilation = [1, 1], input_dilation = [1, 1], "
+    'groups = 1, layout = "nhwc"}; return(y)'
+)
+ROWS = '{spec = "mk,kn->mn"}; return(y)'
+WHY = {
+    "warpgroups do not multiply f32 by f32": ("x: 80x64xf32, w: 64x96xf32", ""),
+    "rows, or k, are several dims that do not lie one behind the other": (
+        "x: 80x8x8xf16, w: 8x8x96xf16",
+        'p = permute(x) {perm = [0, 2, 1]}; y = contract(p, w) {spec = "mab,abn->mn"}; return(y)',
+    ),
+    "the right operand: lines lie 97 elements apart, no multiple of 16 bytes": ("x: 80x64xf16, w: 64x97xf16", ""),
+    "the right operand is not contiguous along k": ("x: 80x64xi8, w: 64x96xi8", ""),
+    "the left operand: it runs backward": (
+        "x: 80x64xf16, w: 64x96xf16",
+        "v = flip(x) {axes = [0]}; y = contract(v, w) " + ROWS,
+    ),
+    "the left operand is not contiguous along k, rows or columns": (
+        "x: 80x128xf16, w: 64x96xf16",
+        "v = slice(x) {starts = [0, 0], sizes = [80, 64], steps = [1, 2]}; y = contract(v, w) " + ROWS,
+    ),
+    "windows are of f16 or bf16, not of i8": ("x: 2x12x12x64xi8, w: 3x3x64x80xi8", "y = " + CONV),
+    "the image is computed where it is read": (
+        "x: 2x12x12x64xf16, w: 3x3x64x80xf16",
+        "p = pad(x) {low = [0, 1, 1, 0], high = [0, 1, 1, 0], value = 1.0}; y = " + CONV.replace("(x", "(p"),
+    ),
+}
+
+
+@pytest.mark.parametrize("why", WHY)
+def test_why_tensor_cores_are_not_fed(why):
+    params, body = WHY[why]
+    func = graph_func(params, body or "y = contract(x, w) " + ROWS)
+    assert why in [reason for _, _, reason in fed(func)]

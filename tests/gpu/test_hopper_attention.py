@@ -160,6 +160,18 @@ def test_the_ledger_says_what_was_not_done():
     assert [n["reason"] for n in built.ledger if n["producer"] == "wgmma"] == ["rows that are no multiples of 16 bytes"]
 
 
+WHY = {
+    "queries have more than 256 elements, or several dims of them": replace(SMALL, depth=272),
+    "fewer than 32 queries": replace(SMALL, queries=16),
+    "operands have no element of 16 bits in common": replace(SMALL, elem="f32"),
+}
+
+
+@pytest.mark.parametrize("why", WHY)
+def test_why_tensor_cores_are_not_fed(why):
+    assert compiled(WHY[why])[0].attrs[gpu.WITHOUT_WGMMA] == why
+
+
 def test_why_not():
     """Keys that are aligned to 2 bytes are no box; the reason stays on the function."""
     func, _ = compiled(replace(SMALL, depth=64))

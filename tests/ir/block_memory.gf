@@ -11,6 +11,13 @@ func @views(%x: ptr<f32>, %out: ptr<f32>, %rows: i64, %cols_2: i64) {grid = (flo
   return(%t)
 }
 
+func @box(%x: ptr<f32>, %n: i64) {
+  %row = block.const() {elem = i64, value = 1} : i64
+  %t = block.load_box(%x, %row, %row) {dims = [(n), 6], offset = 2, shape = [4, 8], strides = [8, 1]} : tile<4x8xf32>
+  %w = block.load_box(%x, %row, %row, %row, %row) {dims = [2, 5, 6], lower = [-1], offset = 0, shape = [8, 4], steps = [2], strides = [40, 8, 1], upper = [0]} : tile<8x4xf32>
+  return(%t, %w)
+}
+
 func @gather(%x: ptr<i32>, %out: ptr<i32>) {
   %i = block.arange() {end = 9, start = 1} : tile<8xi64>
   %five = block.const() {elem = i64, shape = [8], value = 5} : tile<8xi64>

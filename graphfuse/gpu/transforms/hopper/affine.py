@@ -13,6 +13,7 @@ from graphfuse.dialects import block, control
 from graphfuse.dialects.boxes import (
     ALIGNMENT,
     MAX_EXTENT,
+    NOWHERE,
     Axis,
     Box,
     Unboxed,
@@ -183,7 +184,7 @@ def find_box(op: Op, scalars: Scalars, perm: tuple[int, int] = (0, 1)) -> Box:
         left = left - start[d] * strides[d]
         low, high = bounds(start[d], scalars.ranges)
         if low < 0 or (high >= MAX_EXTENT and not scalars.trusts):
-            raise Unboxed("it begins at no place that is known to be in the tensor")
+            raise Unboxed(NOWHERE)
         extent[d] = min(int(min(high, MAX_EXTENT)) + shape[d], MAX_EXTENT - 1)
     outer, offset = outer_axes(left, scalars, strided)
     box = Box(
@@ -221,7 +222,7 @@ def _placed(limit: Dim, scalars: Scalars) -> tuple[Dim, Dim]:
     some = [at for at in found if bounds(at[1], scalars.ranges)[0] >= 1]
     for at in [*some, *found]:
         return at
-    raise Unboxed("it begins at no place that is known to be in the tensor")
+    raise Unboxed(NOWHERE)
 
 
 def _before_zero(start: Dim, scalars: Scalars) -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from graphfuse.dialects import block
-from graphfuse.dialects.boxes import MAX_EXTENT, Box, Digit, Unboxed, Windows
+from graphfuse.dialects.boxes import MAX_EXTENT, NO_PADDING, Box, Digit, Unboxed, Windows
 from graphfuse.gpu.transforms.hopper.affine import Scalars, copied
 from graphfuse.ir.core import Op, OpDef, Value, attr_dim, attr_int, attr_number, attr_strs, tile_of
 from graphfuse.ir.types import I64, Tile
@@ -41,6 +41,9 @@ _COMPARISONS: dict[OpDef, tuple[int, int]] = {
 """`a ? b` as `sign * (a - b) + constant >= 0`."""
 _QUOTIENTS = tuple(block.ELEMENTWISE[n] for n in ("floordiv", "truncdiv"))
 _REMAINDERS = tuple(block.ELEMENTWISE[n] for n in ("floormod", "truncmod"))
+
+
+NO_DIGITS = "rows are no digits of one number"
 
 
 def find_windows(value: Value, scalars: Scalars) -> tuple[Value, Box]:
@@ -82,7 +85,7 @@ def _windows(tiles: _Tiles, tile: Tile, at: Dim, conditions: Sequence[Dim]) -> W
         else:
             rest.append(c)
     if max(len(rows), len(columns)) > 1 or any(not symbols(c).isdisjoint(lanes) for c in columns):
-        raise Unboxed("what it leaves out is no padding of an image")
+        raise Unboxed(NO_PADDING)
     atoms = _digits(at, tiles.row)
     *_, (_, divisor, _) = atoms
     least, high = bounds(first, ranges)
@@ -235,7 +238,7 @@ def _digits(at: Dim, row: str) -> list[_Atom]:
         out.append(digit)
         divisor = None if digit[2] is None else divisor * digit[2]
     if divisor is not None or found:
-        raise Unboxed("rows are no digits of one number")
+        raise Unboxed(NO_DIGITS)
     return out
 
 
@@ -249,7 +252,7 @@ def _digit(atom: Atom, row: str) -> _Atom:
         inner = _call_of(a) if atom.fn == "mod" and isinstance(a, Expr) else None
         if inner is not None and inner.fn == "floordiv" and inner.args[0] == number:
             return _of(atom), inner.args[1], b
-    raise Unboxed("rows are no digits of one number")
+    raise Unboxed(NO_DIGITS)
 
 
 def _atoms(dim: Dim) -> Iterator[Atom]:
