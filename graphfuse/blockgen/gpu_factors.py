@@ -161,9 +161,8 @@ def find_windows(kernel: Kernel, x: Factor, roles: Roles, first: str) -> Boxed:
     elem, found, channel = element_of(x.value), x.found, roles.depth[-1]
     if elem.name not in ("f16", "bf16"):
         raise Unboxed(f"windows are of f16 or bf16, not of {elem}")
-    if len(found.offsets) != 1 or any(found.uses(name) for name in roles.columns):
-        raise Unboxed("the image is read at several places")
-    strides = {name: x.strides(name)[0] for name in x.extents}
+    is_one = len(found.offsets) == 1 and not any(found.uses(name) for name in roles.columns)
+    strides = {name: x.strides(name)[0] if is_one else None for name in x.extents}
     if None in strides.values() or not is_view(_image(x.value), kernel):
         raise Unboxed("the image is computed where it is read")
     if strides[channel] != 1:

@@ -99,6 +99,10 @@ CONV = (
 )
 ROWS = '{spec = "mk,kn->mn"}; return(y)'
 WHY = {
+    "the left operand repeats its elements": (
+        "x: 80x1xf16, w: 96x64xf16",
+        "u = broadcast(x) {shape = [80, 96]}; y = contract(u, w) " + ROWS,
+    ),
     "warpgroups do not multiply f32 by f32": ("x: 80x64xf32, w: 64x96xf32", ""),
     "rows, or k, are several dims that do not lie one behind the other": (
         "x: 80x8x8xf16, w: 8x8x96xf16",
