@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import struct
 import sys
 import threading
 import time
@@ -15,11 +14,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-import ml_dtypes
 import numpy as np
 
-from graphfuse.artifact import Im2col
 from graphfuse.artifact import TensorMap as MapSpec
+from graphfuse.artifact import elem_dtype
 from graphfuse.gpu.emulator.emulator import Emulator
 from graphfuse.gpu.emulator.errors import EmulatorError
 from graphfuse.gpu.emulator.im2col import Im2colMap
@@ -37,11 +35,10 @@ ALIGNMENT = 256
 """Of cuMemAlloc's addresses."""
 FIRST_HANDLE = 256
 """Streams 0 to 2 are the default ones."""
-_MAP = struct.Struct("<QHHHH5Q5Q5H6h3H")
-_WIDTHS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
-_FLOATS: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64}
-_ELEMS: tuple[str, ...] = (*_FLOATS, "i8", "u8", "bool", "i16", "u16", "i32", "u32", "i64", "u64", "f8e4m3", "f8e5m2")
-_BYTES = {"f64": 8, "i64": 8, "u64": 8, "f32": 4, "i32": 4, "u32": 4, "f16": 2, "bf16": 2, "i16": 2, "u16": 2}
+_ELEMS = (
+    "f16", "bf16", "f32", "f64", "i8", "u8", "bool", "i16", "u16", "i32", "u32", "i64", "u64", "f8e4m3", "f8e5m2"
+)  # fmt: skip
+"""What tensor maps may hold."""
 
 
 def open_driver(arch: str) -> EmulatedDriver:
@@ -64,12 +61,14 @@ class EmulatedDriver:
         self._handles = itertools.count(FIRST_HANDLE)
         self._modules: dict[int, Emulator] = {}
         self._functions: dict[int, tuple[Emulator, str]] = {}
+        self._maps: list[tuple[MapSpec, int, tuple[int, ...], tuple[int, ...]]] = []
+        """Of each tensor map what it describes, where that is, its dims and strides."""
         self._memory: dict[int, Array] = {}
         self._starts: list[int] = []
         self._lock = threading.RLock()
         self._events: dict[int, float] = {}
-        self._recording: dict[int, list[Callable[[], None]]] = {}
-        self._graphs: dict[int, list[Callable[[], None]]] = {}
+        self._recording: dict[int, list[Callable[[], object]]] = {}
+        self._graphs: dict[int, list[Callable[[], object]]] = {}
         self.contexts: dict[int, Any] = {}
         self.allocated = 0
         self.reports: list[tuple[str, Report]] = []
@@ -106,8 +105,7 @@ class EmulatedDriver:
     def function(self, module: int, name: str) -> int:
         """A kernel of a module."""
         emulator = self._modules[module]
-        if name not in emulator.module.kernels:
-            raise EmulatorError(f"no kernel {name!r}: have {', '.join(emulator.module.kernels) or 'none'}")
+        emulator.kernel(name)
         handle = next(self._handles)
         self._functions[handle] = (emulator, name)
         return handle
@@ -124,9 +122,10 @@ class EmulatedDriver:
         if self.allocated + nbytes > self._info.memory_bytes:
             raise MemoryError(f"{nbytes} bytes of device memory")
         self.allocated += nbytes
-        return self._allocated(nbytes)
+        return self.alloc_host(nbytes)
 
-    def _allocated(self, nbytes: int) -> int:
+    def alloc_host(self, nbytes: int) -> int:
+        """Host memory is like device memory, and does not count."""
         raw = np.full(nbytes + ALIGNMENT, 0xFF, np.uint8)
         start = -_address(raw) % ALIGNMENT
         array = raw[start : start + nbytes]
@@ -139,16 +138,12 @@ class EmulatedDriver:
     def free(self, address: int) -> None:
         """Give memory back."""
         with self._lock:
-            self.allocated -= self._memory.pop(address).nbytes
-            self._starts = sorted(self._memory)
+            self.allocated -= self._memory[address].nbytes
+            self.free_host(address)
 
     def memory_info(self) -> tuple[int, int]:
         """Free and total bytes."""
         return self._info.memory_bytes - self.allocated, self._info.memory_bytes
-
-    def alloc_host(self, nbytes: int) -> int:
-        """Host memory is like device memory, and does not count."""
-        return self._allocated(nbytes)
 
     def free_host(self, address: int) -> None:
         """Give host memory back."""
@@ -156,20 +151,11 @@ class EmulatedDriver:
             del self._memory[address]
             self._starts = sorted(self._memory)
 
-    def copy_in(self, to: int, source: int, nbytes: int, stream: int) -> None:
-        """Host to device."""
-        self._do(stream, lambda: self._copy(to, source, nbytes))
-
-    def copy_out(self, to: int, source: int, nbytes: int, stream: int) -> None:
-        """Device to host."""
-        self._do(stream, lambda: self._copy(to, source, nbytes))
-
     def copy(self, to: int, source: int, nbytes: int, stream: int) -> None:
-        """Device to device."""
-        self._do(stream, lambda: self._copy(to, source, nbytes))
+        """From anywhere to anywhere: all of it is numpy's memory."""
+        self._do(stream, lambda: ctypes.memmove(to, source, nbytes))
 
-    def _copy(self, to: int, source: int, nbytes: int) -> None:
-        ctypes.memmove(to, source, nbytes)
+    copy_in = copy_out = copy
 
     # streams
 
@@ -202,7 +188,7 @@ class EmulatedDriver:
         """The emulator's own time."""
         return (self._events[end] - self._events[start]) * 1e3
 
-    def _do(self, stream: int, work: Callable[[], None]) -> None:
+    def _do(self, stream: int, work: Callable[[], object]) -> None:
         if stream in self._recording:
             self._recording[stream].append(work)
         else:
@@ -212,20 +198,17 @@ class EmulatedDriver:
     # launches
 
     def encode_tensor_map(self, spec: MapSpec, address: int, dims: Sequence[int], strides: Sequence[int]) -> bytes:
-        """The numbers themselves, in 128 bytes."""
-        rank = len(dims)
+        """Its number here, in 128 bytes."""
         if spec.elem not in _ELEMS:
             raise EmulatorError(f"tensor map: expected one of {', '.join(_ELEMS)}, found {spec.elem}")
         if address % 16:
             raise EmulatorError(f"tensor map: address {address:#x}: expected a multiple of 16")
         if not all(1 <= d <= 1 << 32 for d in dims):
             raise EmulatorError(f"tensor map: dims {tuple(dims)}: expected each in 1 to 2^32")
-        how = spec.im2col
-        head = (address, rank, _ELEMS.index(spec.elem), spec.swizzle, 0 if how is None else rank - 2)
-        numbers = [_padded(v) for v in (dims, strides, spec.box)]
-        numbers += [_padded(c, 3) for c in ((how.lower, how.upper, how.steps) if how else ((), (), ()))]
-        packed = _MAP.pack(*head, *itertools.chain(*numbers))
-        return packed.ljust(128, b"\0")
+        new = (spec, address, tuple(dims), tuple(strides))
+        if new not in self._maps:
+            self._maps.append(new)
+        return self._maps.index(new).to_bytes(128, "little")
 
     def launch(self, call: LaunchCall, stream: int) -> None:
         """Run a kernel for its whole grid."""
@@ -263,22 +246,13 @@ class EmulatedDriver:
                 modes[a.base, a.nbytes] = modes.get((a.base, a.nbytes), "") + a.mode
         regions = {key: self._region(*key) for key in modes}
         constant = {(a.base, a.nbytes): a.constant for a in arguments}
-        values: list[Any] = []
-        for i, a in enumerate(arguments):
-            if not a.base:
-                values.append(a.value)
-                continue
-            key, used = (a.base, a.nbytes), modes[a.base, a.nbytes]
-            values.append(
-                Buffer(
-                    regions[key],
-                    used.strip("w") != "",
-                    f"argument {i}",
-                    a.value - a.base,
-                    used.strip("r") != "",
-                    constant[key],
-                )
-            )
+
+        def buffer(i: int, a: Argument) -> Buffer:
+            key = a.base, a.nbytes
+            reads, writes = modes[key].strip("w") != "", modes[key].strip("r") != ""
+            return Buffer(regions[key], reads, f"argument {i}", a.value - a.base, writes, constant[key])
+
+        values = [buffer(i, a) if a.base else a.value for i, a in enumerate(arguments)]
         return values + [self._tensor_map(m, regions) for m in maps]
 
     def _region(self, base: int, nbytes: int) -> Array:
@@ -289,17 +263,14 @@ class EmulatedDriver:
         return self._memory[start][base - start : base - start + nbytes]
 
     def _tensor_map(self, packed: bytes, regions: dict[tuple[int, int], Array]) -> TensorMap:
-        address, rank, elem, swizzle, inner, *numbers = _MAP.unpack(packed[: _MAP.size])
-        dims, strides, box = numbers[:rank], numbers[5 : 5 + rank - 1], numbers[10 : 10 + (2 if inner else rank)]
-        how = Im2col(*(tuple(numbers[i : i + inner]) for i in (15, 18, 21)))
+        spec, address, dims, strides = self._maps[int.from_bytes(packed, "little")]
         found = next((k for k in regions if k[0] <= address < k[0] + k[1]), None)
         if found is None:
             raise EmulatorError(f"tensor map: address {address:#x} is in no argument of the kernel")
-        name = _ELEMS[int(elem)]
-        array = regions[found].view(_FLOATS.get(name, _WIDTHS[_BYTES.get(name, 1)]))
-        at, sizes = address - found[0], (tuple(box), swizzle, tuple(dims), tuple(strides))
-        if inner:
-            return Im2colMap(array, *sizes, name="tensor map", offset=at, how=how)
+        array, at = regions[found].view(elem_dtype(spec.elem)), address - found[0]
+        sizes = (tuple(spec.box), spec.swizzle, dims, strides)
+        if spec.im2col:
+            return Im2colMap(array, *sizes, name="tensor map", offset=at, how=spec.im2col)
         return TensorMap(array, *sizes, name="tensor map", offset=at)
 
     # graphs
@@ -343,7 +314,3 @@ class EmulatedDriver:
 
 def _address(array: Array) -> int:
     return int(array.__array_interface__["data"][0])
-
-
-def _padded(values: Sequence[int], count: int = 5) -> tuple[int, ...]:
-    return (*values, *[0] * (count - len(values)))

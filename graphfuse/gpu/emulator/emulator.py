@@ -33,6 +33,13 @@ class Emulator:
         self.module = parse(ptx, name)
         self.seed, self.checks, self.max_rounds = seed, checks, max_rounds
 
+    def kernel(self, name: str) -> Kernel:
+        """A kernel of the module."""
+        found = self.module.kernels.get(name)
+        if found is None:
+            raise EmulatorError(f"no kernel {name!r}: have {', '.join(self.module.kernels) or 'none'}")
+        return found
+
     def launch(
         self,
         kernel: str,
@@ -44,9 +51,7 @@ class Emulator:
         cluster: Sequence[int] = (),
     ) -> Report:
         """Run a kernel; arrays are changed in place. Raises EmulatorError for the first thing that is wrong."""
-        found = self.module.kernels.get(kernel)
-        if found is None:
-            raise EmulatorError(f"no kernel {kernel!r}: have {', '.join(self.module.kernels) or 'none'}")
+        found = self.kernel(kernel)
         if not cluster and "reqnctapercluster" in found.limits:
             cluster = found.limits["reqnctapercluster"]
         machine = self._machine(found, _triple(grid), _triple(block), _triple(cluster or (1,)), shared_bytes, args)
