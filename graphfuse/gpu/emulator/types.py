@@ -46,50 +46,50 @@ class PtxType:
         return self.kind == "f"
 
 
-UNSIGNED: dict[int, DType] = {
-    8: np.dtype(np.uint8),
-    16: np.dtype(np.uint16),
-    32: np.dtype(np.uint32),
-    64: np.dtype(np.uint64),
-}
-
+UNSIGNED: dict[int, DType] = {bits: np.dtype(f"u{bits // 8}") for bits in (8, 16, 32, 64)}
+_FLOATS: dict[str, Any] = {
+    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "tf32": np.float32, "f64": np.float64,
+    "e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2,
+}  # fmt: skip
+_PAIRS = {"f16": 32, "bf16": 32, "f32": 64, "e4m3": 16, "e5m2": 16, "u16": 32, "s16": 32}
+"""Elements of packed types, and the bits of two."""
 _DTYPES: dict[str, DType] = {
     "pred": np.dtype(np.bool_),
-    "s8": np.dtype(np.int8),
-    "s16": np.dtype(np.int16),
-    "s32": np.dtype(np.int32),
-    "s64": np.dtype(np.int64),
-    "f16": np.dtype(np.float16),
-    "bf16": np.dtype(ml_dtypes.bfloat16),
-    "f32": np.dtype(np.float32),
-    "tf32": np.dtype(np.float32),
-    "f64": np.dtype(np.float64),
-    "e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
-    "e5m2": np.dtype(ml_dtypes.float8_e5m2),
+    **{f"s{bits}": np.dtype(f"i{bits // 8}") for bits in UNSIGNED},
+    **{name: np.dtype(of) for name, of in _FLOATS.items()},
 }
 
 TYPES: dict[str, PtxType] = {
     t.name: t
     for t in (
         PtxType("pred", 1, "pred"),
-        *(PtxType(f"{kind}{bits}", bits, kind) for kind in "bus" for bits in (8, 16, 32, 64)),
-        PtxType("f16", 16, "f"),
-        PtxType("bf16", 16, "f"),
-        PtxType("f32", 32, "f"),
-        PtxType("tf32", 32, "f"),
-        PtxType("f64", 64, "f"),
-        PtxType("e4m3", 8, "f"),
-        PtxType("e5m2", 8, "f"),
-        PtxType("f16x2", 32, "p", "f16"),
-        PtxType("bf16x2", 32, "p", "bf16"),
-        PtxType("f32x2", 64, "p", "f32"),
-        PtxType("e4m3x2", 16, "p", "e4m3"),
-        PtxType("e5m2x2", 16, "p", "e5m2"),
-        PtxType("u16x2", 32, "p", "u16"),
-        PtxType("s16x2", 32, "p", "s16"),
+        *(PtxType(f"{kind}{bits}", bits, kind) for kind in "bus" for bits in UNSIGNED),
+        *(PtxType(name, 8 * _DTYPES[name].itemsize, "f") for name in _FLOATS),
+        *(PtxType(f"{element}x2", bits, "p", element) for element, bits in _PAIRS.items()),
         PtxType("b128", 128, "b"),
     )
 }
+
+REDUCTIONS: dict[str, np.ufunc] = {
+    "add": np.add, "min": np.minimum, "max": np.maximum,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
+"""What combines numbers; NaN is handed on."""
+
+
+def unpacked(kind: PtxType, x: Array) -> Array:
+    """The numbers of a packed type along one more axis; others as they are."""
+    return np.ascontiguousarray(x)[..., None].view(TYPES[kind.element].dtype) if kind.element else x
+
+
+def packed(kind: PtxType, x: Array) -> Array:
+    """The inverse of `unpacked`."""
+    return np.ascontiguousarray(x).view(kind.dtype)[..., 0] if kind.element else x
+
+
+def by_parts(kind: PtxType, function: Callable[..., Array]) -> Callable[..., Array]:
+    """The function on each of the numbers of a packed type."""
+    return lambda *xs: packed(kind, function(*(unpacked(kind, x) for x in xs)))
 
 
 def register_dtype(ptx_type: PtxType) -> DType:

@@ -17,17 +17,6 @@ from graphfuse.gpu.emulator.instructions import (
 )
 
 __all__ = [
-    "asynchronous",
-    "barrier",
-    "calls",
-    "cluster",
-    "control",
-    "convert",
-    "floating",
-    "integer",
-    "memory",
-    "mma",
-    "shuffle",
-    "tma",
-    "wgmma",
-]
+    "asynchronous", "barrier", "calls", "cluster", "control", "convert", "floating", "integer", "memory", "mma",
+    "shuffle", "tma", "wgmma",
+]  # fmt: skip

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from graphfuse.gpu.emulator import floats
 from graphfuse.gpu.emulator.decode import LOCAL_WINDOW, SHARED_WINDOW, Decoder, instruction
 from graphfuse.gpu.emulator.gang import Gang, Step
 from graphfuse.gpu.emulator.instructions import floating
-from graphfuse.gpu.emulator.types import TYPES, UNSIGNED, Array, PtxType
+from graphfuse.gpu.emulator.types import TYPES, UNSIGNED, Array, PtxType, Unary, packed, unpacked
 
-Function = Callable[[Array], Array]
-_INTEGER_ROUNDING: dict[str, Function] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
+_INTEGER_ROUNDING: dict[str, Unary] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 _FLOAT_ROUNDING = ("rn", "rz", "rm", "rp", "rna")
 
 
@@ -61,20 +58,15 @@ def cvt(d: Decoder) -> Step:
     to, of = d.types
     convert = _conversion(d, TYPES[floating.element(to)], TYPES[floating.element(of)])
     if not to.element or of.element:
-        ops = d.operands(2)
-        read, put = floating.source(d, ops[1], of), d.sink(ops[0])
-        return lambda g: put(g, floating.packed(to, convert(read(g))))
-    ops = d.operands(3)
-    high, low, put = d.source(ops[1], of), d.source(ops[2], of), d.sink(ops[0])
+        return d.compute(lambda x: packed(to, convert(unpacked(of, x))), of)
 
-    def step(g: Gang) -> None:
-        both = np.stack(np.broadcast_arrays(low(g), high(g)), axis=-1)
-        put(g, floating.packed(to, convert(both)))
+    def both(high: Array, low: Array) -> Array:
+        return packed(to, convert(np.stack(np.broadcast_arrays(low, high), axis=-1)))
 
-    return step
+    return d.compute(both, of, of)
 
 
-def _conversion(d: Decoder, to: PtxType, of: PtxType) -> Function:
+def _conversion(d: Decoder, to: PtxType, of: PtxType) -> Unary:
     mode = d.choice(_FLOAT_ROUNDING, "rn")
     integral = _INTEGER_ROUNDING.get(d.choice(_INTEGER_ROUNDING))
     if of.is_float and to.is_float:
@@ -92,7 +84,7 @@ def _conversion(d: Decoder, to: PtxType, of: PtxType) -> Function:
     return lambda x: np.clip(x, of.dtype.type(low), of.dtype.type(high)).astype(to.dtype)
 
 
-def _float_to_integer(to: PtxType, rounding: Function, *, ftz: bool) -> Function:
+def _float_to_integer(to: PtxType, rounding: Unary, *, ftz: bool) -> Unary:
     limits = np.iinfo(to.dtype)
 
     def convert(x: Array) -> Array:
@@ -107,7 +99,7 @@ def _float_to_integer(to: PtxType, rounding: Function, *, ftz: bool) -> Function
     return convert
 
 
-def _float_to_float(d: Decoder, to: PtxType, of: PtxType, mode: str, integral: Function | None) -> Function:
+def _float_to_float(d: Decoder, to: PtxType, of: PtxType, mode: str, integral: Unary | None) -> Unary:
     ftz = "ftz" in d.mods
     relu, saturate, unit = "relu" in d.mods, "satfinite" in d.mods, "sat" in d.mods
 

@@ -11,10 +11,9 @@ from collections.abc import Callable
 import numpy as np
 
 from graphfuse.gpu.emulator import floats
-from graphfuse.gpu.emulator.decode import Decoder, Source, instruction
+from graphfuse.gpu.emulator.decode import Decoder, instruction
 from graphfuse.gpu.emulator.gang import Gang, Step
-from graphfuse.gpu.emulator.parse import Operand
-from graphfuse.gpu.emulator.types import TYPES, Array, Binary, Function, PtxType, Unary
+from graphfuse.gpu.emulator.types import TYPES, Array, Binary, Function, PtxType, Unary, by_parts
 
 ROUNDING = ("rn", "rz", "rm", "rp")
 _ROUNDS = " ".join(ROUNDING)
@@ -23,22 +22,6 @@ _ROUNDS = " ".join(ROUNDING)
 def element(kind: PtxType) -> str:
     """The number type that arithmetic happens in."""
     return kind.element or kind.name
-
-
-def source(d: Decoder, operand: Operand, kind: PtxType) -> Source:
-    """Reads numbers; of packed types with one more axis."""
-    read = d.source(operand, kind)
-    if not kind.element:
-        return read
-    part = TYPES[kind.element].dtype
-    return lambda g: np.ascontiguousarray(read(g))[..., None].view(part)
-
-
-def packed(kind: PtxType, x: Array) -> Array:
-    """Numbers as the register has them."""
-    if not kind.element:
-        return x
-    return np.ascontiguousarray(x).view(kind.dtype)[..., 0]
 
 
 def _finish(d: Decoder) -> Unary:
@@ -61,30 +44,26 @@ def _finish(d: Decoder) -> Unary:
 
 def _apply(d: Decoder, function: Function | Callable[..., Array], inputs: int) -> Step:
     apply: Callable[..., Array] = function
-    kind = d.type(0)
-    ops = d.operands(inputs + 1)
-    sources = [source(d, op, kind) for op in ops[1:]]
-    if len(d.types) > 1:  # add.f32.f16 and its kin: all but the last operand are narrower
-        sources = [*(_through(_wide, source(d, op, d.type())) for op in ops[1:-1]), sources[-1]]
-    if "ftz" in d.mods and element(kind) == "f32":
-        sources = [_through(floats.flush, s) for s in sources]
-    put, finish = d.sink(ops[0]), _finish(d)
+    kind, finish, mixed = d.type(0), _finish(d), len(d.types) > 1
+    name, flush = element(kind), "ftz" in d.mods
+    # add.f32.f16 and its kin: all but the last operand are narrower
+    kinds = [*[d.type()] * (inputs - 1), kind] if mixed else [kind] * inputs
+
+    def whole(*numbers: Array) -> Array:
+        if mixed:
+            numbers = tuple(x.astype(np.float32) for x in numbers)
+        if flush and name == "f32":
+            numbers = tuple(map(floats.flush, numbers))
+        return finish(apply(*numbers))
+
+    compute = d.compute(by_parts(kind, whole), *kinds)
     flops = {"fma": 2, "mad": 2}.get(d.name, 1) * (2 if kind.element else 1)
-    name = element(kind)
 
     def step(g: Gang) -> None:
-        put(g, packed(kind, finish(apply(*[s(g) for s in sources]))))
+        compute(g)
         g.machine.report.count_flops(name, flops * (g.mask.size if g.full else int(g.mask.sum())))
 
     return step
-
-
-def _through(function: Unary, read: Source) -> Source:
-    return lambda g: function(read(g))
-
-
-def _wide(x: Array) -> Array:
-    return x.astype(np.float32)
 
 
 def _kind_and_mode(d: Decoder, index: int = -1) -> tuple[str, str]:

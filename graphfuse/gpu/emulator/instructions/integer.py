@@ -7,9 +7,9 @@ import numpy as np
 from graphfuse.gpu.emulator.decode import Decoder, instruction
 from graphfuse.gpu.emulator.floats import flush
 from graphfuse.gpu.emulator.gang import Gang, Step
-from graphfuse.gpu.emulator.types import TYPES, Array, Binary, PtxType, Unary
+from graphfuse.gpu.emulator.types import REDUCTIONS, TYPES, Array, Binary, PtxType, Unary, by_parts
 
-_LOGIC: dict[str, Binary] = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+_LOGIC = ("and", "or", "xor")
 
 # arithmetic
 
@@ -20,7 +20,7 @@ def add_sub(d: Decoder) -> Step:
     kind = d.type()
     function: Binary = np.add if d.name == "add" else np.subtract
     if "sat" not in d.mods:
-        return d.compute(_of_pairs(kind, function), kind, kind)
+        return d.compute(by_parts(kind, function), kind, kind)
     if kind.name != "s32":
         raise d.error("unknown modifier '.sat'")
     limits = np.iinfo(np.int32)
@@ -93,27 +93,13 @@ def div_rem(d: Decoder) -> Step:
 @instruction("min", "max", mods="relu")
 def min_max(d: Decoder) -> Step:
     """min, max of integers and pairs; `.relu` makes negative results zero."""
-    choose: Binary = np.minimum if d.name == "min" else np.maximum
-    kind, relu = d.type(), "relu" in d.mods
+    choose, kind, relu = REDUCTIONS[d.name], d.type(), "relu" in d.mods
 
     def chosen(a: Array, b: Array) -> Array:
         result = choose(a, b)
         return np.maximum(result, 0) if relu else result
 
-    return d.compute(_of_pairs(kind, chosen), kind, kind)
-
-
-def _of_pairs(kind: PtxType, function: Binary) -> Binary:
-    """The function on each half of packed numbers."""
-    if not kind.element:
-        return function
-    part = TYPES[kind.element].dtype
-
-    def halves(a: Array, b: Array) -> Array:
-        x, y = (np.ascontiguousarray(v)[..., None].view(part) for v in (a, b))
-        return np.ascontiguousarray(function(x, y)).view(kind.dtype)[..., 0]
-
-    return halves
+    return d.compute(by_parts(kind, chosen), kind, kind)
 
 
 _UNARY: dict[str, Unary] = {
@@ -133,7 +119,7 @@ def unary(d: Decoder) -> Step:
 @instruction(*_LOGIC)
 def logic(d: Decoder) -> Step:
     """and, or, xor."""
-    return d.compute(_LOGIC[d.name], d.type(), d.type())
+    return d.compute(REDUCTIONS[d.name], d.type(), d.type())
 
 
 @instruction("sad")
@@ -310,7 +296,6 @@ _ORDERED: dict[str, Binary] = {
 }
 _UNSIGNED_ORDER = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 _COMPARISONS = (*_ORDERED, *_UNSIGNED_ORDER, *(f"{c}u" for c in _ORDERED), "num", "nan")
-_COMBINE: dict[str, Binary] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 
 def _comparison(d: Decoder, kind: PtxType) -> Binary:
@@ -338,7 +323,7 @@ def _comparison(d: Decoder, kind: PtxType) -> Binary:
     return compared
 
 
-@instruction("setp", "set", mods=" ".join((*_COMPARISONS, *_COMBINE, "ftz")))
+@instruction("setp", "set", mods=" ".join((*_COMPARISONS, *_LOGIC, "ftz")))
 def compare(d: Decoder) -> Step:
     """setp: `p|q = (a cmp b) op c`, q of the opposite. set: all ones (or 1.0) where the comparison holds."""
     kind = d.type()
@@ -346,7 +331,7 @@ def compare(d: Decoder) -> Step:
         raise d.error("comparison of packed numbers is not emulated")
     ops, holds = d.operands(3, 4), _comparison(d, kind)
     a, b, c = d.source(ops[1], kind), d.source(ops[2], kind), d.source(ops[-1], "pred") if len(ops) == 4 else None
-    combine = _COMBINE.get(d.choice(_COMBINE))
+    combine = REDUCTIONS.get(d.choice(_LOGIC))
     puts = [d.sink(o) for o in (ops[0].items if ops[0].kind == "pair" else ops[:1])]
     sets, result = d.name == "set", d.types[0]
     false, true = (np.array(x).astype(result.dtype) for x in (0, 1 if result.is_float else -1))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from graphfuse.gpu.emulator.decode import Decoder, Source, full, instruction
 from graphfuse.gpu.emulator.gang import LANES, Gang, Step
 from graphfuse.gpu.emulator.instructions.control import check_members
-from graphfuse.gpu.emulator.types import Array
+from graphfuse.gpu.emulator.types import REDUCTIONS, Array
 
 _LANE = np.arange(LANES, dtype=np.int64)[None]
 
@@ -102,25 +100,15 @@ def match(d: Decoder) -> Step:
     return step
 
 
-_REDUCTIONS: dict[str, Callable[[Array], Array]] = {
-    "add": lambda x: np.add.reduce(x, dtype=x.dtype),
-    "min": np.minimum.reduce,
-    "max": np.maximum.reduce,
-    "and": np.bitwise_and.reduce,
-    "or": np.bitwise_or.reduce,
-    "xor": np.bitwise_xor.reduce,
-}
-
-
 @instruction("redux", mods="sync add min max and or xor abs NaN")
 def redux(d: Decoder) -> Step:
     """redux.sync: a reduction over the member lanes."""
     ops, kind = d.operands(3), d.type()
     read, members, put = d.source(ops[1], kind), d.source(ops[2], "b32"), d.sink(ops[0])
-    name = d.choice(_REDUCTIONS)
-    reduce = _REDUCTIONS[name]
+    name = d.choice(REDUCTIONS)
+    combine = REDUCTIONS[name]
     if kind.is_float and "NaN" not in d.mods:
-        reduce = np.fmin.reduce if name == "min" else np.fmax.reduce
+        combine = np.fmin if name == "min" else np.fmax
 
     def step(g: Gang) -> None:
         part = _members(g, members)
@@ -130,7 +118,7 @@ def redux(d: Decoder) -> Step:
         out = np.zeros((len(g), 1), kind.dtype)
         for row in range(len(g)):
             if part[row].any():
-                out[row, 0] = reduce(value[row, part[row]])
+                out[row, 0] = combine.reduce(value[row, part[row]], dtype=kind.dtype)
         put(g, out)
 
     return step

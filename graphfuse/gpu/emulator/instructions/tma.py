@@ -27,16 +27,8 @@ from graphfuse.gpu.emulator.instructions import barrier as mbarriers
 from graphfuse.gpu.emulator.machine import SHARED_BASE, Machine, Part
 from graphfuse.gpu.emulator.parse import Operand
 from graphfuse.gpu.emulator.tensormap import TensorMap, swizzled
-from graphfuse.gpu.emulator.types import UNSIGNED, Array, Binary, DType
+from graphfuse.gpu.emulator.types import REDUCTIONS, UNSIGNED, Array, DType
 
-_REDUCTIONS: dict[str, Binary] = {
-    "add": np.add,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}
 _MODS = (
     "tensor [1-5]d global tile im2col bulk_group noftz shared::cluster shared::cta mbarrier::complete_tx::bytes "
     "multicast::cluster L2::cache_hint"
@@ -222,7 +214,7 @@ def _units(machine: Machine, positions: Array, elem: int) -> Array:
 
 
 @instruction("cp.async.bulk", mods=_MODS)
-@instruction("cp.reduce.async.bulk", mods=f"{_MODS} {' '.join(_REDUCTIONS)}")
+@instruction("cp.reduce.async.bulk", mods=f"{_MODS} {' '.join(REDUCTIONS)}")
 def bulk(d: Decoder) -> Step:
     """cp.async.bulk and cp.reduce.async.bulk, by where to."""
     if "mbarrier::complete_tx::bytes" in d.mods:
@@ -362,7 +354,7 @@ def st_async(d: Decoder) -> Step:
 def store(d: Decoder) -> Step:
     """From shared memory to global, in the lane's open group."""
     d.operands((2 if "tensor" in d.mods else 3) + ("L2::cache_hint" in d.mods))
-    moves, reduction = _moves(d, d.ops[0], d.ops[1]), _REDUCTIONS.get(d.choice(_REDUCTIONS))
+    moves, reduction = _moves(d, d.ops[0], d.ops[1]), REDUCTIONS.get(d.choice(REDUCTIONS))
 
     def step(g: Gang) -> None:
         for lane, move in enumerate(moves(g)):
@@ -372,7 +364,7 @@ def store(d: Decoder) -> Step:
     return step
 
 
-def _start_store(g: Gang, move: Move, lane: int, reduction: Binary | None) -> None:
+def _start_store(g: Gang, move: Move, lane: int, reduction: np.ufunc | None) -> None:
     machine, key = g.machine, g.who(lane)
     queue = machine.part(Stores)
     queue.numbers[key[0]] += 1
