@@ -14,19 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from graphfuse.dialects import block, control, effects
-from graphfuse.gpu.analysis.axis_facts import (
-    MAX_DIVISIBILITY,
-    AxisInfo,
-    add,
-    either,
-    floordiv,
-    meet,
-    mod,
-    mul,
-    power_of_two,
-    sharpen,
-    wrap,
-)
+from graphfuse.gpu.analysis.axis_facts import MAX_DIVISIBILITY, AxisInfo, power_of_two
 from graphfuse.gpu.analysis.axis_rules import RULES, shape_of
 from graphfuse.ir.core import Block, Func, Op, Value, attr_dim, attr_dims, attr_int, attr_ints, attr_strs
 from graphfuse.ir.types import BOOL, I64, Ptr, Scalar, Tile
@@ -74,8 +62,7 @@ class _Analysis:
     def block(self, code: Block) -> tuple[AxisInfo, ...]:
         """Facts of the values handed to the terminator."""
         for op in code.ops[:-1]:
-            for value, info in zip(op.results, self.op(op), strict=True):
-                self.facts[value] = info
+            self.facts.update(zip(op.results, self.op(op), strict=True))
         return tuple(self.facts[v] for v in code.terminator.operands)
 
     def op(self, op: Op) -> Sequence[AxisInfo]:
@@ -85,7 +72,7 @@ class _Analysis:
             return self.while_loop(op)
         if op.kind is control.if_:
             yielded = [self.block(body) for body in op.bodies]
-            return [meet(a, b) for a, b in zip(*yielded, strict=True)] if len(yielded) == 2 else ()
+            return [a.meet(b) for a, b in zip(*yielded, strict=True)] if len(yielded) == 2 else ()
         if op.bodies:
             for body in op.bodies:
                 self.facts.update((v, AxisInfo.unknown(shape_of(v.type))) for v in body.params.values)
@@ -98,8 +85,8 @@ class _Analysis:
             return [self.index(op, operands)]
         rule = RULES.get(op.kind)
         if rule is None:
-            return [sharpen(AxisInfo.unknown(shape), shape) for shape in map(shape_of, op.types)]
-        return [sharpen(rule(op, operands), shape_of(op.types[0]))]
+            return [AxisInfo.unknown(shape).sharpened(shape) for shape in map(shape_of, op.types)]
+        return [rule(op, operands).sharpened(shape_of(op.types[0]))]
 
     def loop(self, op: Op) -> Sequence[AxisInfo]:
         """Carried values begin as their initial facts and only lose some, until an iteration loses none."""
@@ -107,9 +94,8 @@ class _Analysis:
         induction, *params = op.body.params.values
         self.facts[induction] = AxisInfo.uniform(math.gcd(lower.divisibility[0], power_of_two(attr_int(op, "step", 1))))
         while True:
-            for param, info in zip(params, carried, strict=True):
-                self.facts[param] = info
-            met = [meet(a, b) for a, b in zip(carried, self.block(op.body), strict=True)]
+            self.facts.update(zip(params, carried, strict=True))
+            met = [a.meet(b) for a, b in zip(carried, self.block(op.body), strict=True)]
             if met == carried:
                 return carried
             carried = met
@@ -119,12 +105,10 @@ class _Analysis:
         condition, body = op.bodies
         carried = [self.facts[v] for v in op.operands]
         while True:
-            for param, info in zip(condition.params.values, carried, strict=True):
-                self.facts[param] = info
+            self.facts.update(zip(condition.params.values, carried, strict=True))
             _, *handed = self.block(condition)
-            for param, info in zip(body.params.values, handed, strict=True):
-                self.facts[param] = info
-            met = [meet(a, b) for a, b in zip(carried, self.block(body), strict=True)]
+            self.facts.update(zip(body.params.values, handed, strict=True))
+            met = [a.meet(b) for a, b in zip(carried, self.block(body), strict=True)]
             if met == carried:
                 return handed
             carried = met
@@ -137,20 +121,20 @@ class _Analysis:
             name: info if isinstance(v.type, Tile) else info.spread(shape)
             for name, v, info in zip(attr_strs(op, "names", ()), op.operands, operands, strict=True)
         }
-        return sharpen(self.dim(attr_dim(op, "expr"), bound, shape), shape)
+        return self.dim(attr_dim(op, "expr"), bound, shape).sharpened(shape)
 
     def dim(self, dim: Dim, bound: Mapping[str, AxisInfo], shape: Sequence[int]) -> AxisInfo:
         """Facts of an expression over operands and symbols."""
         if isinstance(dim, int):
-            return AxisInfo.constant(wrap(dim), shape)
+            return AxisInfo.constant(dim, shape)
         total = AxisInfo.constant(0, shape)
         for monomial, c in dim.terms:
-            term = AxisInfo.constant(wrap(c), shape)
+            term = AxisInfo.constant(c, shape)
             for atom, power in monomial:
                 factor = self.atom(atom, bound, shape)
                 for _ in range(power):
-                    term = sharpen(mul(term, factor), shape)
-            total = sharpen(add(total, term), shape)
+                    term = (term * factor).sharpened(shape)
+            total = (total + term).sharpened(shape)
         return total
 
     def atom(self, atom: Atom, bound: Mapping[str, AxisInfo], shape: Sequence[int]) -> AxisInfo:
@@ -158,13 +142,13 @@ class _Analysis:
             return bound[atom.name] if atom.name in bound else self.symbol(atom.name).spread(shape)
         a, b = (self.dim(d, bound, shape) for d in atom.args)
         if atom.fn in ("min", "max"):
-            return either(a, b)
+            return a.either(b)
         # an operand hides the symbol whose name it has, and nothing is known of its range
         visible = {n: r for n, r in self.ranges.items() if n not in bound}
         hidden = dict.fromkeys(bound, (-(1 << 62), 1 << 62))
         positive = bounds(atom.args[1], {**visible, **hidden})[0] > 0
-        info = floordiv(a, b, positive=positive) if atom.fn == "floordiv" else mod(a, b, positive=positive)
-        return sharpen(info, shape)
+        info = a.floordiv(b, positive=positive) if atom.fn == "floordiv" else a.mod(b, positive=positive)
+        return info.sharpened(shape)
 
 
 # memory ops
@@ -218,7 +202,7 @@ def _view(func: Func, op: Op, facts: Facts) -> tuple[tuple[int, ...], AxisInfo, 
             tuple(MAX_DIVISIBILITY if i == d else 1 for i in range(len(shape))),
             tuple(1 if i == d else m for i, m in enumerate(shape)),
         )
-        total = sharpen(add(total, sharpen(mul(at, symbols.dim(stride, {}, shape)), shape)), shape)
+        total = (total + (at * symbols.dim(stride, {}, shape)).sharpened(shape)).sharpened(shape)
     mask: list[int] = [*shape]
     for d, limit in zip(attr_ints(op, "limited", ()), limits, strict=True):
         mask[d] = math.gcd(shape[d], facts[limit].divisibility[0])

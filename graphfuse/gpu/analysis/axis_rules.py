@@ -8,23 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from graphfuse.dialects import block
-from graphfuse.gpu.analysis.axis_facts import (
-    AxisInfo,
-    add,
-    aligned_runs,
-    constancy_only,
-    either,
-    floordiv,
-    known,
-    meet,
-    mod,
-    mul,
-    power_of_two,
-    runs,
-    sub,
-    wrap,
-    zip_gcd,
-)
+from graphfuse.gpu.analysis.axis_facts import AxisInfo, aligned_runs, constancy_only, power_of_two, runs, zip_gcd
 from graphfuse.ir.core import Op, OpDef, Value, attr_dims, attr_int, attr_ints
 from graphfuse.ir.types import I64, Ptr, Scalar, Tile, Type
 
@@ -38,10 +22,6 @@ def shape_of(t: Type) -> tuple[int, ...]:
 
 
 Rule = Callable[[Op, Sequence[AxisInfo]], AxisInfo]
-
-
-def _positive(info: AxisInfo) -> bool:
-    return info.value is not None and info.value > 0
 
 
 def _by_wide_integers(rule: Callable[[AxisInfo, AxisInfo], AxisInfo]) -> Rule:
@@ -65,15 +45,14 @@ def result_elem(op: Op) -> Scalar:
 def _shift_left(a: AxisInfo, b: AxisInfo) -> AxisInfo:
     if b.value is None or not 0 <= b.value < 62:
         return constancy_only(a, b)
-    return mul(a, known(b, 1 << b.value))
+    return a * b.full_of(1 << b.value)
 
 
 def _shift_right(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
     a, b = operands
     if b.value is None or not 0 <= b.value < min(62, result_elem(op).bits):
         return constancy_only(a, b)
-    divisor = known(b, 1 << b.value)
-    info = floordiv(a, divisor, positive=True)
+    info = a.floordiv(b.full_of(1 << b.value), positive=True)
     return info if result_elem(op) == I64 else replace(info, value=None)
 
 
@@ -81,8 +60,7 @@ def _and(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
     """Masking with 2^n - 1 is the remainder by 2^n."""
     for a, b in (operands, tuple(reversed(operands))):
         if result_elem(op).is_integer and b.value is not None and b.value >= 0 and b.value & b.value + 1 == 0:
-            size = b.value + 1
-            return replace(mod(a, known(b, size), positive=True), value=None)
+            return replace(a.mod(b.full_of(b.value + 1), positive=True), value=None)
     return constancy_only(*operands)
 
 
@@ -99,7 +77,7 @@ def _compare(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
 
 def _select(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
     condition, a, b = operands
-    met = meet(a, b)
+    met = a.meet(b)
     contiguity = zip_gcd(met.contiguity, condition.constancy)
     return AxisInfo(contiguity, runs(contiguity, a, b), zip_gcd(met.constancy, condition.constancy))
 
@@ -170,7 +148,7 @@ def _const(op: Op, _operands: Sequence[AxisInfo]) -> AxisInfo:
     if not elem.is_integer:
         return replace(AxisInfo.unknown(shape), constancy=tuple(shape) or (1,))
     if elem == I64 or 0 <= value < 1 << elem.bits - 1:
-        return AxisInfo.constant(wrap(value), shape)
+        return AxisInfo.constant(value, shape)
     return AxisInfo.uniform(power_of_two(value), shape)
 
 
@@ -197,14 +175,7 @@ def _broadcast(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
 def _trans(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
     (a,) = operands
     perm = attr_ints(op, "perm")
-    if not perm:
-        return a
-    return AxisInfo(
-        tuple(a.contiguity[p] for p in perm),
-        tuple(a.divisibility[p] for p in perm),
-        tuple(a.constancy[p] for p in perm),
-        a.value,
-    )
+    return a.along(perm) if perm else a
 
 
 def _reshape(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
@@ -216,25 +187,18 @@ def _reshape(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
     if math.prod(after) == 0:
         return AxisInfo.unknown(after)
     kept = [i for i, n in enumerate(before) if n != 1]
-    every = max((d for c, d in zip(a.contiguity, a.divisibility, strict=True) if c == 1), default=1)
     if [before[i] for i in kept] == [n for n in after if n != 1]:
         source = iter(kept)
-        at = [next(source) if n != 1 else None for n in after]
-        return AxisInfo(
-            tuple(1 if i is None else a.contiguity[i] for i in at),
-            tuple(every if i is None else a.divisibility[i] for i in at),
-            tuple(1 if i is None else a.constancy[i] for i in at),
-            a.value,
-        )
+        return a.along([next(source) if n != 1 else None for n in after], a.everywhere)
     last = kept[-1]
     flat = AxisInfo((a.contiguity[last],), (a.divisibility[last],), (_flat_constancy(a, before),), a.value)
-    contiguity, divisibility, constancy = [1] * len(after), [every] * len(after), [1] * len(after)
+    contiguity, divisibility, constancy = [1] * len(after), [a.everywhere] * len(after), [1] * len(after)
     inner = 1
     for d in reversed(range(len(after))):
         constancy[d] = math.gcd(flat.constancy[0] // inner, after[d]) if flat.constancy[0] % inner == 0 else 1
         if inner == 1:
             contiguity[d] = math.gcd(flat.contiguity[0], after[d])
-            divisibility[d] = max(every, flat.divisible_at(0, contiguity[d]))
+            divisibility[d] = max(a.everywhere, flat.divisible_at(0, contiguity[d]))
         inner *= after[d]
     return AxisInfo(tuple(contiguity), tuple(divisibility), tuple(constancy), a.value)
 
@@ -272,17 +236,16 @@ def _elementwise(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
 
 
 def _divide(rule: Callable[..., AxisInfo]) -> Rule:
-    return _by_wide_integers(lambda a, b: rule(a, b, positive=_positive(b)))
+    return _by_wide_integers(lambda a, b: rule(a, b, positive=b.value is not None and b.value > 0))
 
 
 _ARITHMETIC: dict[str, Rule] = {
-    "add": _by_wide_integers(add),
-    "sub": _by_wide_integers(sub),
-    "mul": _by_wide_integers(mul),
-    "min": _by_wide_integers(either),
-    "max": _by_wide_integers(either),
-    "floordiv": _divide(floordiv),
-    "floormod": _divide(mod),
+    "add": _by_wide_integers(AxisInfo.__add__),
+    "sub": _by_wide_integers(AxisInfo.__sub__),
+    "mul": _by_wide_integers(AxisInfo.__mul__),
+    **dict.fromkeys(("min", "max"), _by_wide_integers(AxisInfo.either)),
+    "floordiv": _divide(AxisInfo.floordiv),
+    "floormod": _divide(AxisInfo.mod),
     "shl": _by_wide_integers(_shift_left),
     "shr": _shift_right,
     "and": _and,
