@@ -13,23 +13,20 @@ from dataclasses import dataclass
 from graphfuse.codegen import convert as casts
 from graphfuse.codegen.arith import elementwise
 from graphfuse.codegen.integers import wrap
-from graphfuse.codegen.kernel import float_text, literal, register_type
+from graphfuse.codegen.kernel import literal, register_type
 from graphfuse.dialects import block
+from graphfuse.dialects.elementwise import COMBINE, neutral
 from graphfuse.gpu.convert import plan
 from graphfuse.gpu.kernel import Kernel, ThreadTile, lowers
 from graphfuse.gpu.lower_convert import convert
 from graphfuse.gpu.words import butterfly, shuffled, warp_reduce
 from graphfuse.ir.core import Op, attr_int
-from graphfuse.ir.layout import LANE, REGISTER, WARP, Echelon, LinearLayout, null_space, tile_outs
+from graphfuse.ir.layout import LANE, REGISTER, WARP, Echelon, LinearLayout, null_space, tile_outs, xor_columns
 from graphfuse.ir.types import F32, I32, Scalar
 from graphfuse.llvm.module import Reg
 
 _PARTS_BITS = 2
 """A thread reads up to so many bits' worth of parts by itself: one vector of 16 bytes."""
-BINARY = {
-    "sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and", "maxnum": "maxnum",
-    "minnum": "minnum", "xor": "xor",
-}  # fmt: skip
 
 
 @lowers(block.reduce)
@@ -38,7 +35,7 @@ def lower_reduce(kernel: Kernel, op: Op) -> None:
     tile, axis, kind = kernel.tile(op.operands[0]), attr_int(op, "axis"), str(op.attrs["kind"])
     wide = wide_elem(tile.elem)
     values = [widen(kernel, v, tile.elem, wide) for v in tile.vectors]
-    values = masked(kernel, tile, axis, values, Reg(neutral_text(kind, tile.elem), register_type(wide)))
+    values = masked(kernel, tile, axis, values, nothing(kind, tile.elem))
     reduced = _reduce(kernel, kind, wide, _Spread.of(tile.layout, axis), values)
     kernel.set(op, [narrow(kernel, v, wide, tile.elem) for v in reduced])
 
@@ -66,18 +63,13 @@ def narrow(kernel: Kernel, x: Reg, wide: Scalar, elem: Scalar) -> Reg:
     return wrap(kernel, casts.resize(kernel, x, wide, elem), elem)
 
 
-def neutral_text(kind: str, elem: Scalar) -> str:
-    """What changes no result, in the type that is computed in."""
-    if elem.is_float:
-        neutral = {"sum": 0.0, "prod": 1.0, "max": float("-inf"), "min": float("inf")}
-        return float_text(neutral.get(kind, float("nan")))
-    if kind in ("max", "min"):
-        least = -(1 << elem.bits - 1) if elem.is_signed else 0
-        return literal(least if kind == "max" else least + (1 << elem.bits) - 1, wide_elem(elem))
-    return "1" if kind in ("prod", "all") else "0"
+def nothing(kind: str, elem: Scalar) -> Reg:
+    """What changes no result, as what elements are combined in."""
+    wide = wide_elem(elem)
+    return Reg(literal(neutral(kind, elem), wide), register_type(wide))
 
 
-def masked(kernel: Kernel, tile: ThreadTile, axis: int, values: Sequence[Reg], neutral: Reg) -> list[Reg]:
+def masked(kernel: Kernel, tile: ThreadTile, axis: int, values: Sequence[Reg], none: Reg) -> list[Reg]:
     """The neutral element in place of what lies beyond the axis."""
     n = tile.shape[axis]
     if n == tile.layout.shape[axis]:
@@ -87,9 +79,9 @@ def masked(kernel: Kernel, tile: ThreadTile, axis: int, values: Sequence[Reg], n
         at = kernel.coordinate(tile.layout, axis, r)
         if at.text.startswith("%"):
             inside = kernel.test("ult", at, n)
-            out.append(kernel.choose(inside, value, neutral))
+            out.append(kernel.choose(inside, value, none))
         else:
-            out.append(value if int(at.text) < n else neutral)
+            out.append(value if int(at.text) < n else none)
     return out
 
 
@@ -121,7 +113,7 @@ def _reduce(kernel: Kernel, kind: str, wide: Scalar, spread: _Spread, values: Se
     def combine(xs: Sequence[Reg]) -> Reg:
         """A tree, which is shorter than a chain."""
         while len(xs) > 1:
-            pairs = [elementwise(kernel, BINARY[kind], wide, xs[i : i + 2]) for i in range(0, len(xs) - 1, 2)]
+            pairs = [elementwise(kernel, COMBINE[kind], wide, xs[i : i + 2]) for i in range(0, len(xs) - 1, 2)]
             xs = [*pairs, *xs[len(xs) - len(xs) % 2 :]]
         return xs[0]
 
@@ -166,20 +158,14 @@ def _within_thread(spread: _Spread) -> tuple[list[list[int]], list[int], Echelon
     distinct = [i for i in range(len(bases)) if not layout.free_masks().get(REGISTER, 0) >> i & 1]
     found = Echelon()
     kept = [i for i in distinct if found.add(spread.rest(bases[i]))]
-    where: dict[int, int] = {}
-    for r in range(1 << len(kept)):
-        where[spread.result.flat(register=r)] = r
+    where = {spread.result.flat(register=r): r for r in range(1 << len(kept))}
     groups: list[list[int]] = [[] for _ in where]
     for number in range(1 << len(distinct)):
         r = sum((number >> i & 1) << bit for i, bit in enumerate(distinct))
         groups[where[spread.rest(layout.flat(register=r))]].append(r)
     done = Echelon()
     for combination in null_space([spread.rest(bases[i]) for i in distinct]):
-        total = 0
-        for i, bit in enumerate(distinct):
-            if combination >> i & 1:
-                total ^= bases[bit]
-        done.add(spread.along(total))
+        done.add(spread.along(xor_columns([bases[i] for i in distinct], combination)))
     return groups, kept, done
 
 
@@ -190,10 +176,7 @@ def _across_lanes(spread: _Spread, kept: Sequence[int], done: Echelon) -> list[t
     known = Echelon(done.basis)
     out: list[tuple[int, int, int]] = []
     for combination in null_space([spread.rest(c) for c in columns]):
-        along = 0
-        for i, column in enumerate(columns):
-            if combination >> i & 1:
-                along ^= spread.along(column)
+        along = spread.along(xor_columns(columns, combination))
         if known.add(along):
             out.append((combination & (1 << len(kept)) - 1, combination >> len(kept), along))
     return out

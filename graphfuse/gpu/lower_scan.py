@@ -11,12 +11,13 @@ import functools
 from collections.abc import Sequence
 
 from graphfuse.codegen.arith import elementwise
-from graphfuse.codegen.kernel import integer, register_type
+from graphfuse.codegen.kernel import integer
 from graphfuse.dialects import block
+from graphfuse.dialects.elementwise import COMBINE
 from graphfuse.gpu.convert import plan
 from graphfuse.gpu.kernel import Kernel, lowers
 from graphfuse.gpu.lower_convert import convert
-from graphfuse.gpu.lower_reduce import BINARY, masked, narrow, neutral_text, wide_elem, widen
+from graphfuse.gpu.lower_reduce import masked, narrow, nothing, wide_elem, widen
 from graphfuse.gpu.transforms.scan_layouts import owners
 from graphfuse.gpu.words import butterfly, shuffled
 from graphfuse.ir.core import Op, attr_int
@@ -51,7 +52,7 @@ class _Scan:
         """The next bit of the axis, as part of an image."""
         self.gone = 0
         """The bits before it."""
-        self.neutral = Reg(neutral_text(kind, elem), register_type(wide))
+        self.neutral = nothing(kind, elem)
         self.total: dict[int, Reg] = {}
         self.first = 0
         """Which half of two neighbours comes first: 0 the lower."""
@@ -83,7 +84,7 @@ class _Scan:
         return i
 
     def _combine(self, a: Reg, b: Reg) -> Reg:
-        return elementwise(self.kernel, BINARY[self.kind], self.wide, [a, b])
+        return elementwise(self.kernel, COMBINE[self.kind], self.wide, [a, b])
 
     def _combined(self, a: Reg | None, b: Reg | None) -> Reg | None:
         """None changes nothing."""
