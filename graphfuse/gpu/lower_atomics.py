@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 from graphfuse.codegen.arith import elementwise
 from graphfuse.codegen.kernel import register_type
-from graphfuse.dialects import block, effects
-from graphfuse.gpu.convert import plan
+from graphfuse.dialects import effects
+from graphfuse.gpu.convert import holding, plan
 from graphfuse.gpu.kernel import Kernel, layout_of, lowers, places, space_of, when
 from graphfuse.gpu.lower_convert import convert
-from graphfuse.gpu.lower_memory import Access, access_groups, element_address, inside_shape
+from graphfuse.gpu.lower_memory import Access, element_accesses
 from graphfuse.gpu.words import as_bits, from_bits, gather_words
-from graphfuse.ir.core import Op, Value
-from graphfuse.ir.layout import LANE, REGISTER, WARP
+from graphfuse.ir.core import Op
+from graphfuse.ir.layout import LANE, WARP
 from graphfuse.ir.types import Scalar, Tile
 from graphfuse.llvm.module import Reg
 
@@ -46,7 +46,9 @@ def lower_atomic(kernel: Kernel, op: Op) -> None:
     kernel.order(pointer.root, writes=True, atomic=True)
     returns = op.result in kernel.read
     out: dict[int, Reg] = {}
-    for access in _accesses(kernel, op, 1 if returns else _together(kernel, op, value.elem)):
+    most = 1 if returns else _together(kernel, op, value.elem)
+    mask = op.operands[4 if op.kind is effects.atomic_cas else 3 :]
+    for access in list(element_accesses(kernel, op, type_, mask, stores=True, most=most)):
         done = _perform(kernel, op, value.elem, access, returns=returns)
         out.update(zip(access.registers, done, strict=False))
     if returns and isinstance(type_, Tile):
@@ -61,34 +63,6 @@ def _together(kernel: Kernel, op: Op, elem: Scalar) -> int:
     """Elements that one `red` changes."""
     is_sum = op.attrs.get("kind") in ("add", "sub")
     return 2 if is_sum and elem.name in _PAIRS and kernel.compute_capability >= _PAIRS[elem.name] else 1
-
-
-def _accesses(kernel: Kernel, op: Op, most: int) -> list[Access]:
-    """Each distinct register's elements, `most` neighbours in memory at once, and where they are changed."""
-    pointer, offsets, type_ = kernel.pointer(op.operands[0]), kernel.registers(op.operands[1]).vectors, op.types[0]
-    mask = _mask(op)
-    masks = kernel.registers(mask).vectors if mask else None
-    elem = block.elem_of(type_)
-    if not isinstance(type_, Tile):
-        first = kernel.test("eq", kernel.thread, 0)
-        at = element_address(kernel, pointer.reg, elem, offsets[0])
-        return [Access((0,), at, 0, kernel.both(first, masks[0] if masks else None))]
-    layout = layout_of(type_)
-    owner = kernel.owns(layout)
-    out: list[Access] = []
-    for group in access_groups(kernel, op, type_, layout):
-        for i in range(0, len(group), most):
-            registers = group[i : i + most]
-            predicate = kernel.both(owner, masks[registers[0]] if masks else None)
-            predicate = kernel.both(predicate, inside_shape(kernel, type_, registers[0]))
-            at = element_address(kernel, pointer.reg, elem, offsets[registers[0]])
-            out.append(Access(registers, at, 0, predicate))
-    return out
-
-
-def _mask(op: Op) -> Value | None:
-    fixed = 4 if op.kind is effects.atomic_cas else 3
-    return op.operands[fixed] if len(op.operands) > fixed else None
 
 
 def _perform(kernel: Kernel, op: Op, elem: Scalar, access: Access, *, returns: bool) -> list[Reg]:
@@ -203,10 +177,7 @@ def _combined(kernel: Kernel, kind: str, elem: Scalar, old: Reg, value: Reg) -> 
 def _shared_out(kernel: Kernel, type_: Tile, out: dict[int, Reg]) -> list[Reg]:
     """The results to all registers and threads that hold the same elements."""
     layout = layout_of(type_)
-    first: dict[int, Reg] = {}
-    for r, x in out.items():
-        first.setdefault(layout.flat(register=r), x)
-    values = [first[layout.flat(register=r)] for r in range(layout.size(REGISTER))]
+    values = [out[r] for r in holding(layout, layout)]
     free = layout.free_masks()
     if not (free.get(LANE, 0) or free.get(WARP, 0)):
         return values

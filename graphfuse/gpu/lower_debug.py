@@ -12,7 +12,7 @@ from graphfuse.codegen.convert import cast
 from graphfuse.codegen.kernel import Registers, constant
 from graphfuse.dialects import effects
 from graphfuse.gpu.kernel import Kernel, ThreadTile, lowers
-from graphfuse.gpu.lower_memory import inside_shape
+from graphfuse.gpu.lower_memory import distinct, inside_shape
 from graphfuse.ir.core import Op
 from graphfuse.ir.types import F64, I64, Tile
 from graphfuse.llvm.module import Reg
@@ -34,11 +34,7 @@ def lower_print(kernel: Kernel, op: Op) -> None:
         _when(kernel, first, text, [*where, *(_wide(kernel, v, 0) for v in values)])
         return
     owner, layout = kernel.owns(tile.layout), tile.layout
-    seen: set[int] = set()
-    for r in range(len(tile.vectors)):
-        if layout.flat(register=r) in seen:
-            continue
-        seen.add(layout.flat(register=r))
+    for r in distinct(layout):
         inside = kernel.both(owner, inside_shape(kernel, Tile(tile.shape, tile.elem, layout), r))
         at = [kernel.widen_index(kernel.coordinate(layout, d, r)) for d in range(len(tile.shape))]
         numbers = [_wide(kernel, v, r if isinstance(v, ThreadTile) else 0) for v in values]

@@ -6,20 +6,22 @@ alignment, and that the mask is the same for all of it. Predicated accesses are 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from graphfuse.codegen.index import emit_dim
 from graphfuse.codegen.integers import wrap
-from graphfuse.codegen.kernel import PointerValue, integer, literal, memory_type, register_type
+from graphfuse.codegen.kernel import PointerValue, integer, memory_type, register_type
 from graphfuse.dialects import block
 from graphfuse.gpu.analysis.axis_info import access_info
 from graphfuse.gpu.analysis.memory_access import vector_width
 from graphfuse.gpu.convert import holding
-from graphfuse.gpu.kernel import GLOBAL, Kernel, ThreadTile, layout_of, lowers, space_of, vector_of, when
+from graphfuse.gpu.kernel import GLOBAL, Kernel, layout_of, lowers, space_of, vector_of, when
 from graphfuse.ir.core import Op, Value, attr_dim, attr_dims, attr_ints, attr_number, attr_scalar, tile_of
-from graphfuse.ir.layout import REGISTER, LinearLayout
+from graphfuse.ir.dense import numpy_dtype
+from graphfuse.ir.layout import LinearLayout
 from graphfuse.ir.types import Ptr, Scalar, Tile, Type
 from graphfuse.llvm.module import Reg
 from graphfuse.symbolic import Dim, ceildiv
@@ -80,10 +82,8 @@ def lower_offset(kernel: Kernel, op: Op) -> None:
 @lowers(block.load_view)
 def lower_load_view(kernel: Kernel, op: Op) -> None:
     """A strided tile."""
-    type_ = tile_of(op.result)
     kernel.order(kernel.pointer(op.operands[0]).root, writes=False)
-    other = literal(attr_number(op, "other"), type_.elem)
-    _load(kernel, op, type_, view_accesses(kernel, op, type_, op.operands[2:], stores=False), other)
+    _load(kernel, op, view_accesses(kernel, op, tile_of(op.result), op.operands[2:], stores=False))
 
 
 @lowers(block.store_view)
@@ -167,20 +167,16 @@ def limit_of(kernel: Kernel, value: Value, most: int = _MOST_LIMIT) -> Reg:
 def access_groups(kernel: Kernel, op: Op, type_: Tile, layout: LinearLayout) -> list[tuple[int, ...]]:
     """The registers that move together, in memory order; registers that only hold copies belong to their original."""
     width, axis = _width(kernel, op, type_, layout)
-    distinct = _distinct(layout)
     shift = sum(b for _, b in layout.outs[axis + 1 :]) if layout.outs else 0
     by_start: dict[int, list[int]] = {}
-    for r in distinct:
+    for r in distinct(layout):
         by_start.setdefault(layout.flat(register=r) & ~((width - 1) << shift), []).append(r)
     return [tuple(sorted(rs, key=lambda r: layout.flat(register=r))) for rs in by_start.values()]
 
 
-def _distinct(layout: LinearLayout) -> list[int]:
+def distinct(layout: LinearLayout) -> tuple[int, ...]:
     """Registers that do not hold what an earlier one holds."""
-    seen: dict[int, int] = {}
-    for r in range(layout.size(REGISTER)):
-        seen.setdefault(layout.flat(register=r), r)
-    return list(seen.values())
+    return holding(layout.distinct_registers(), layout)
 
 
 def _width(kernel: Kernel, op: Op, type_: Tile, layout: LinearLayout) -> tuple[int, int]:
@@ -211,12 +207,8 @@ def element_address(kernel: Kernel, base: Reg, elem: Scalar, offset: Reg) -> Reg
 @lowers(block.load)
 def lower_load(kernel: Kernel, op: Op) -> None:
     """A gather, or one element that every thread reads."""
-    pointer = kernel.pointer(op.operands[0])
-    kernel.order(pointer.root, writes=False)
-    type_ = op.types[0]
-    other = literal(attr_number(op, "other"), block.elem_of(type_))
-    masks = kernel.registers(op.operands[2]).vectors if len(op.operands) > 2 else None
-    _load(kernel, op, type_, _gather_accesses(kernel, op, type_, masks, None), other)
+    kernel.order(kernel.pointer(op.operands[0]).root, writes=False)
+    _load(kernel, op, element_accesses(kernel, op, op.types[0], op.operands[2:]))
 
 
 @lowers(block.store)
@@ -229,29 +221,29 @@ def lower_store(kernel: Kernel, op: Op) -> None:
     pointer, _, source, *mask = op.operands
     kernel.order(kernel.pointer(pointer).root, writes=True)
     value = kernel.registers(source)
-    masks = kernel.registers(mask[0]).vectors if mask else None
-    owner = kernel.owns(value.layout) if isinstance(value, ThreadTile) else kernel.test("eq", kernel.thread, 0)
-    for access in _gather_accesses(kernel, op, source.type, masks, owner):
+    for access in element_accesses(kernel, op, source.type, mask, stores=True):
         _store_one(kernel, value.elem, [value.vectors[r] for r in access.registers], access)
 
 
-def _gather_accesses(
-    kernel: Kernel, op: Op, type_: Type, masks: Sequence[Reg] | None, owner: Reg | None
+def element_accesses(
+    kernel: Kernel, op: Op, type_: Type, mask: Sequence[Value], *, stores: bool = False, most: int = 0
 ) -> Iterator[Access]:
-    pointer = kernel.pointer(op.operands[0])
-    offsets = kernel.registers(op.operands[1]).vectors
-    groups = [(0,)]
-    elem = type_ if isinstance(type_, Scalar) else None
+    """The instructions of a gather, or of what one thread does to each element; for no more than `most`, if given."""
+    pointer, offsets = kernel.pointer(op.operands[0]).reg, kernel.registers(op.operands[1]).vectors
+    masks = kernel.registers(mask[0]).vectors if mask else None
+    owner, groups = kernel.is_first_thread if stores else None, [(0,)]
     if isinstance(type_, Tile):
-        elem = type_.elem
+        owner = kernel.owns(layout_of(type_)) if stores else None
         groups = access_groups(kernel, op, type_, layout_of(type_))
-    assert elem is not None
-    for registers in groups:
-        first = registers[0]
-        predicate = kernel.both(owner, masks[first] if masks else None)
-        if isinstance(type_, Tile):
-            predicate = kernel.both(predicate, inside_shape(kernel, type_, first))
-        yield Access(registers, element_address(kernel, pointer.reg, elem, offsets[first]), 0, predicate)
+    for group in groups:
+        step = most or len(group)
+        for registers in (group[i : i + step] for i in range(0, len(group), step)):
+            first = registers[0]
+            predicate = kernel.both(owner, masks[first] if masks else None)
+            if isinstance(type_, Tile):
+                predicate = kernel.both(predicate, inside_shape(kernel, type_, first))
+            at = element_address(kernel, pointer, block.elem_of(type_), offsets[first])
+            yield Access(registers, at, 0, predicate)
 
 
 def inside_shape(kernel: Kernel, type_: Tile, register: int) -> Reg | None:
@@ -267,10 +259,10 @@ def inside_shape(kernel: Kernel, type_: Tile, register: int) -> Reg | None:
 # instructions
 
 
-def _load(kernel: Kernel, op: Op, type_: Type, accesses: Iterator[Access], other: str) -> None:
+def _load(kernel: Kernel, op: Op, accesses: Iterator[Access]) -> None:
     """Emit loads and define the op's result."""
-    elem = block.elem_of(op.types[0])
-    count = len(kernel.type_parts(op.types[0]))
+    (type_,), other = op.types, attr_number(op, "other")
+    elem, count = block.elem_of(type_), len(kernel.type_parts(type_))
     out: list[Reg | None] = [None] * count
     for access in accesses:
         for r, value in zip(access.registers, _load_one(kernel, elem, access, other), strict=True):
@@ -287,7 +279,7 @@ def _words(nbytes: int) -> list[str]:
     return ["i32"] * (nbytes // 4)
 
 
-def _load_one(kernel: Kernel, elem: Scalar, access: Access, other: str) -> list[Reg]:
+def _load_one(kernel: Kernel, elem: Scalar, access: Access, other: float) -> list[Reg]:
     n, nbytes, address = len(access.registers), elem.bytes * len(access.registers), access.address
     if access.predicate is None:
         at, type_ = kernel.address(address, access.displacement), _memory_vector(elem, n)
@@ -295,7 +287,7 @@ def _load_one(kernel: Kernel, elem: Scalar, access: Access, other: str) -> list[
     words = _words(nbytes)
     count, (vector, names) = len(words), vector_of(0, len(words))
     registers = ["i16" if w == "i8" else w for w in words]
-    fill = zip(registers, _fill_words(elem, other, n, words), strict=True)
+    fill = zip(registers, _fill_words(elem, other, n, words[0]), strict=True)
     clear = "".join(f"mov.b{t[1:]} ${i}, {value};\n" for i, (t, value) in enumerate(fill))
     kind = "u8" if nbytes == 1 else f"b{words[0][1:]}"
     load = f"ld.{space_of(address)}{vector}.{kind} {names}, [${count}+{access.displacement}];"
@@ -306,27 +298,11 @@ def _load_one(kernel: Kernel, elem: Scalar, access: Access, other: str) -> list[
     return _unpack(kernel, elem, word if count == 1 else kernel.joined(got), n)
 
 
-def _fill_words(elem: Scalar, other: str, n: int, words: Sequence[str]) -> list[str]:
+def _fill_words(elem: Scalar, other: float, n: int, word: str) -> list[str]:
     """The value of masked elements, repeated over the words of an instruction, as PTX constants."""
-    bits = _literal_bits(elem, other)
-    packed = 0
-    for i in range(n):
-        packed |= bits << 8 * elem.bytes * i
-    out: list[str] = []
-    for w in words:
-        width = int(w[1:])
-        out.append(str(packed & (1 << width) - 1))
-        packed >>= width
-    return out
-
-
-def _literal_bits(elem: Scalar, text: str) -> int:
-    if text in ("true", "false"):
-        return int(text == "true")
-    if text.startswith("0x"):
-        value = struct.unpack("<d", int(text, 16).to_bytes(8, "little"))[0]
-        return int(text, 16) if elem.bits == 64 else int.from_bytes(struct.pack("<f", value), "little")
-    return int(text) & (1 << 8 * elem.bytes) - 1
+    with np.errstate(over="ignore"):
+        one = np.asarray(other).astype(numpy_dtype(elem)).tobytes()
+    return [str(w) for w in np.frombuffer(one * n, f"u{int(word[1:]) // 8}")]
 
 
 def _memory_vector(elem: Scalar, n: int) -> str:
