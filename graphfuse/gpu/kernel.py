@@ -251,12 +251,15 @@ class Kernel(shared.Kernel):
 
     def owns(self, layout: LinearLayout) -> Reg | None:
         """Whether this thread is the first of those that hold the same elements; None if every thread is."""
-        out: Reg | None = None
         masks = layout.free_masks()
-        for name, source in ((LANE, self.lane), (WARP, self.warp)):
-            if free := masks.get(name, 0):
-                mine = self.test("eq", self.operate("and", source, free), 0)
-                out = mine if out is None else self.both(out, mine)
+        return self.lacks(masks.get(LANE, 0), masks.get(WARP, 0))
+
+    def lacks(self, lanes: int, warps: int) -> Reg | None:
+        """Whether this thread's numbers have none of these bits; None when there are none to have."""
+        out: Reg | None = None
+        for source, bits in ((self.lane, lanes), (self.warp, warps)):
+            if bits:
+                out = self.both(out, self.test("eq", self.operate("and", source, bits), 0))
         return out
 
     def both(self, a: Reg | None, b: Reg | None) -> Reg | None:

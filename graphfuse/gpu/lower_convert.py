@@ -11,7 +11,7 @@ from graphfuse.gpu.analysis.memory_access import bank_conflicts
 from graphfuse.gpu.convert import Barrier, Conversion, Exchange, Gather, Load, Rename, Route, Store, holding, plan
 from graphfuse.gpu.kernel import Kernel, layout_of, lowers
 from graphfuse.gpu.matrices import load_matrices, matrix_pattern, memory_for_matrices
-from graphfuse.gpu.shared_access import load_shared, sole, store_shared
+from graphfuse.gpu.shared_access import load_shared, store_shared
 from graphfuse.gpu.words import butterfly, from_lane, shuffled, warp_barrier
 from graphfuse.ir.core import Op, tile_of
 from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout
@@ -45,7 +45,7 @@ def convert(kernel: Kernel, values: Sequence[Reg], conversion: Conversion) -> li
             case Store(access, free_lanes, free_warps):
                 assert staging is not None
                 kernel.order(root, writes=True)
-                store_shared(kernel, staging, access, out, size, sole(kernel, free_lanes, free_warps))
+                store_shared(kernel, staging, access, out, size, kernel.lacks(free_lanes, free_warps))
             case Barrier("warp"):
                 warp_barrier(kernel)
                 kernel.dirty[root] = "rw"
@@ -67,10 +67,9 @@ def _through_matrices(kernel: Kernel, values: Sequence[Reg], conversion: Convers
         return None
     staging, root = kernel.exchange(size << memory.out_bits)
     distinct = [values[r] for r in holding(source, conversion.source)]
-    free = source.free_masks()
     kernel.order(root, writes=True)
     access = bank_conflicts(memory, source, size)
-    store_shared(kernel, staging, access, distinct, size, sole(kernel, free.get(LANE, 0), free.get(WARP, 0)))
+    store_shared(kernel, staging, access, distinct, size, kernel.owns(source))
     kernel.order(root, writes=False)
     base = kernel.text.pure("i32", f"ptrtoint {staging} to i32", staging)
     loaded = load_matrices(kernel, base, pattern, size, values[0].type)

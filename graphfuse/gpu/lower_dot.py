@@ -15,7 +15,7 @@ from graphfuse.dialects import block
 from graphfuse.gpu.convert import Load, Store, holders, holding, plan
 from graphfuse.gpu.kernel import Kernel, ThreadTile, lowers, places
 from graphfuse.gpu.lower_reduce import masked
-from graphfuse.gpu.shared_access import load_group, sole, store_shared
+from graphfuse.gpu.shared_access import load_group, store_shared
 from graphfuse.gpu.transforms.dot_layouts import depth, instruction_elem, matrix_of, operand_layout, operand_of_boxes
 from graphfuse.gpu.words import gather_words
 from graphfuse.ir.core import Op
@@ -202,7 +202,7 @@ def _staged(kernel: Kernel, moves: Sequence[tuple[ThreadTile, LinearLayout]], wi
     for p, start, (tile, _) in zip(plans, starts, moves, strict=False):
         store = next(s for s in p.steps if isinstance(s, Store))
         values = [tile.vectors[r] for r in holding(tile.layout.distinct_registers(), tile.layout)]
-        predicate = sole(kernel, store.free_lanes, store.free_warps)
+        predicate = kernel.lacks(store.free_lanes, store.free_warps)
         store_shared(kernel, kernel.address(staging, start), store.access, values, tile.elem.bytes, predicate)
     kernel.order(root, writes=False)
     return [

@@ -11,16 +11,6 @@ from graphfuse.ir.layout import LinearLayout
 from graphfuse.llvm.module import Reg
 
 
-def sole(kernel: Kernel, free_lanes: int, free_warps: int) -> Reg | None:
-    """Whether this thread has none of these bits; None when there are none to have."""
-    out: Reg | None = None
-    for source, free in ((kernel.lane, free_lanes), (kernel.warp, free_warps)):
-        if free:
-            mine = kernel.test("eq", kernel.operate("and", source, free), 0)
-            out = kernel.both(out, mine)
-    return out
-
-
 def store_shared(
     kernel: Kernel, base: Reg, access: SharedAccess, values: Sequence[Reg], size: int, predicate: Reg | None = None
 ) -> None:
