@@ -214,10 +214,7 @@ def _passive_registers(inside: LinearLayout) -> int:
 
 def _drop_copies(full: LinearLayout, distinct: LinearLayout) -> Rename:
     """Keep one register of each that hold the same."""
-    mask = full.free_masks().get(REGISTER, 0)
-    kept = [i for i in range(len(full.bases(REGISTER))) if not mask >> i & 1]
-    spread = [sum((r >> i & 1) << bit for i, bit in enumerate(kept)) for r in range(distinct.size(REGISTER))]
-    return Rename(tuple(spread))
+    return Rename(holding(distinct, full))
 
 
 def holders(layout: LinearLayout) -> dict[int, int]:
