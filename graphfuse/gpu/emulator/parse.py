@@ -183,13 +183,19 @@ class _Parser:
 
     def skip_braces(self) -> None:
         self.position = self.text.index("{", self.position)
-        depth = 0
-        for match in re.compile(r"[{}]").finditer(self.text, self.position):
+        end = self.closing(self.position + 1)
+        if end == len(self.text):
+            raise self.error("unbalanced braces")
+        self.position = end + 1
+
+    def closing(self, start: int) -> int:
+        """Where the `}` for a `{` just before `start` is; the text's end if there is none."""
+        depth = 1
+        for match in _BRACE.finditer(self.text, start):
             depth += 1 if match.group() == "{" else -1
             if depth == 0:
-                self.position = match.end()
-                return
-        raise self.error("unbalanced braces")
+                return match.start()
+        return len(self.text)
 
     def statement(self) -> str:
         """Up to the next `;`, which is skipped."""
@@ -279,23 +285,11 @@ class _Parser:
 
     def scope(self, suffix: str, outer: dict[str, str]) -> dict[str, str]:
         """What a `{` that was just read declares: its labels and registers, by their unique names."""
-        names = dict(outer)
-        depth, end = 1, self.position
-        while depth and end < len(self.text):
-            depth += {"{": 1, "}": -1}.get(self.text[end], 0)
-            end += 1
-        inside = self.text[self.position : end - 1]
-        for match in re.finditer(r"(?:^|[;{}\n])\s*([A-Za-z_$%][\w$]*)\s*:(?!:)", inside):
-            names[match[1]] = match[1] + suffix
-        for match in re.finditer(r"\.reg\s+\.\w+\s+([^;]*);", inside):
-            for name in match[1].split(","):
-                base, _, count = name.strip().partition("<")
-                for i in range(int(count.rstrip("> ") or 0)) if count else [None]:
-                    full = base if i is None else f"{base}{i}"
-                    names[full] = full + suffix
-        for match in _ARGUMENT.finditer(inside):
-            names[match[2]] = match[2] + suffix
-        return names
+        inside = self.text[self.position : self.closing(self.position)]
+        labels = re.findall(r"(?:^|[;{}\n])\s*([A-Za-z_$%][\w$]*)\s*:(?!:)", inside)
+        registers = [name for text in re.findall(r"\.reg\s+\.\w+\s+([^;]*);", inside) for name in _declared(text)]
+        arguments = [match[2] for match in _ARGUMENT.finditer(inside)]
+        return outer | {name: name + suffix for name in (*labels, *registers, *arguments)}
 
     def label(self, kernel: Kernel, name: str, scope: dict[str, str], position: int) -> None:
         self.skip_space()
@@ -314,10 +308,7 @@ class _Parser:
             kind = TYPES.get(match[1])
             if kind is None:
                 raise self.error(f"unknown register type '.{match[1]}'", position)
-            for name in match[2].split(","):
-                base, _, count = name.strip().partition("<")
-                for full in [f"{base}{i}" for i in range(int(count.rstrip("> ")))] if count else [base]:
-                    kernel.registers[scope.get(full, full)] = kind
+            kernel.registers.update((scope.get(name, name), kind) for name in _declared(match[2]))
             return
         if match := _ARGUMENT.fullmatch(text):
             kernel.registers[scope.get(match[2], match[2])] = TYPES[match[1]]
@@ -397,7 +388,15 @@ class _Parser:
         return Operand("mem", number=offset, items=(base, *(self.operand(p, scope, position) for p in parts[1:])))
 
 
+def _declared(text: str) -> Iterator[str]:
+    """The registers of a list: `%r<3>` are %r0, %r1 and %r2."""
+    for name in text.split(","):
+        base, _, count = name.strip().partition("<")
+        yield from (f"{base}{i}" for i in range(int(count.rstrip("> ") or 0))) if count else (base,)
+
+
 _BRACKET = re.compile(r"[\[{(]")
+_BRACE = re.compile(r"[{}]")
 _FIRST_OF_NUMBER = tuple("-0123456789")
 
 
