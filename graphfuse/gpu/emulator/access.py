@@ -8,7 +8,7 @@ from graphfuse.gpu.emulator import report
 from graphfuse.gpu.emulator.decode import LOCAL_WINDOW, SHARED_WINDOW
 from graphfuse.gpu.emulator.gang import LANES, Gang
 from graphfuse.gpu.emulator.hazards import Access
-from graphfuse.gpu.emulator.heap import BASE
+from graphfuse.gpu.emulator.heap import BASE, Region
 from graphfuse.gpu.emulator.machine import LOCAL_BASE, SHARED_BASE, Machine
 from graphfuse.gpu.emulator.types import UNSIGNED, Array
 
@@ -141,7 +141,11 @@ def touch_shared(g: Gang, at: Array, nbytes: int, *, write: bool, strong: bool =
 def heap_offsets(g: Gang, flat: Array, nbytes: int, *, write: bool, lane: int | None = None) -> Array:
     """Positions in the heap of these addresses, checked. One for each active lane, or that of active lane `lane`."""
     at, heap, first = flat - BASE, g.machine.heap, lane or 0
-    if bad := heap.find_bad(at, nbytes, write=write):
+
+    def wrong(region: Region) -> str:
+        return f"write to read-only memory ({region.name})" if write and not region.writable else ""
+
+    if bad := heap.find_bad(at, nbytes, wrong):
         raise g.error(f"{bad[1]}, {nbytes} bytes", bad[0] + first)
     check_waited(g, at, lane)
     if not write and g.machine.checks and (found := heap.find_unwritten(at, nbytes)) is not None:
@@ -156,8 +160,8 @@ def check_waited(g: Gang, at: Array, lane: int | None = None) -> None:
         return
     waited = machine.waited[g.lane_warps, g.lanes]
     early = np.flatnonzero(~waited if lane is None else ~waited[lane : lane + 1])
-    if len(early) and (found := machine.heap.find_variable(at[early])) is not None:
-        row = int(early[found])
+    if len(early) and (found := machine.heap.find_bad(at[early], 1, lambda r: "" if r.constant else "variable")):
+        row = int(early[found[0]])
         where = machine.heap.describe(int(at[row]))
         message = f"global memory before griddepcontrol.wait: {where} may be in use by an earlier launch"
         raise g.error(message, row + (lane or 0))

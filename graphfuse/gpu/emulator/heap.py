@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,29 +91,17 @@ class Heap:
         i = bisect.bisect_right(self._starts, offset) - 1
         return self.regions[i] if i >= 0 and offset < self.regions[i].end else None
 
-    def find_bad(self, offsets: Array, nbytes: int, *, write: bool) -> tuple[int, str] | None:
-        """The first of these accesses that is out of bounds or writes what is read-only, and why."""
-        low, high = int(offsets.min()), int(offsets.max()) + nbytes
-        region = self.region_at(low)
-        if region and high <= region.end and not (write and not region.writable):
+    def find_bad(self, offsets: Array, nbytes: int, wrong: Callable[[Region], str]) -> tuple[int, str] | None:
+        """The first of these accesses that is out of bounds or of a buffer of which something is `wrong`, and what."""
+        region = self.region_at(int(offsets.min()))
+        if region and int(offsets.max()) + nbytes <= region.end and not wrong(region):
             return None
         for i, offset in enumerate(offsets.tolist()):
             region = self.region_at(offset)
             if region is None or offset + nbytes > region.end:
                 return i, f"out of bounds: {self.describe(offset)}"
-            if write and not region.writable:
-                return i, f"write to read-only memory ({region.name})"
-        return None
-
-    def find_variable(self, offsets: Array) -> int | None:
-        """The first access to what another launch may write."""
-        first = self.region_at(int(offsets.min()))
-        if first is not None and first.constant and int(offsets.max()) < first.end:
-            return None
-        for i, offset in enumerate(offsets.tolist()):
-            region = self.region_at(offset)
-            if region is None or not region.constant:
-                return i
+            if why := wrong(region):
+                return i, why
         return None
 
     def find_unwritten(self, offsets: Array, nbytes: int) -> int | None:
