@@ -82,13 +82,12 @@ class Emulator:
             has_bulk_stores=any("bulk_group" in i.mods for i in kernel.code),
         )
         if layout.threads > 1024:
-            raise EmulatorError(f"{layout.threads} threads in a CTA: at most 1024", Loc(self.module.name))
+            raise self._error(f"{layout.threads} threads in a CTA: at most 1024")
         heap = Heap()
         param_bytes, offsets = _param_layout(kernel)
         param_address = heap.add("parameters", max(param_bytes, 8), writable=False)
         content = bytearray(max(param_bytes, 8))
-        maps: dict[int, tuple[TensorMap, int]] = {}
-        self._bind(kernel, args, heap, offsets, content, maps, param_address)
+        maps = self._bind(kernel, args, heap, offsets, content)
         for variable in variables.values():
             if variable.space in ("global", "const"):
                 is_const = variable.space == "const"
@@ -103,7 +102,8 @@ class Emulator:
             self.module, kernel, layout, heap, seed=self.seed, checks=self.checks, max_rounds=self.max_rounds
         )
         machine.param_address, machine.param_offsets = param_address, offsets
-        machine.symbols, machine.tensor_maps = symbols, maps
+        machine.symbols = symbols
+        machine.tensor_maps = {param_address + at: found for at, found in maps.items()}
         layout.set_special(machine.special, [(0, 0, 0)])
         machine.wgmma_registers = wgmma.tracked(kernel)
         decoders = [Decoder(machine, i) for i in kernel.code]
@@ -111,62 +111,53 @@ class Emulator:
         return machine
 
     def _check_launch(self, kernel: Kernel, grid: Triple, block: Triple, cluster: Triple) -> None:
-        where = Loc(self.module.name)
-        threads = int(np.prod(block))
+        name, threads = f"kernel {kernel.name!r}", int(np.prod(block))
         required, most = kernel.limits.get("reqntid"), kernel.limits.get("maxntid")
         if required and _triple(required) != block:
-            raise EmulatorError(f"kernel {kernel.name!r}: block {block}: .reqntid says {_triple(required)}", where)
+            raise self._error(f"{name}: block {block}: .reqntid says {_triple(required)}")
         if most and threads > int(np.prod(most)):
-            raise EmulatorError(f"kernel {kernel.name!r}: {threads} threads: .maxntid says {int(np.prod(most))}", where)
+            raise self._error(f"{name}: {threads} threads: .maxntid says {int(np.prod(most))}")
         if any(g % c for g, c in zip(grid, cluster, strict=True)):
-            raise EmulatorError(f"kernel {kernel.name!r}: grid {grid} is no multiple of cluster {cluster}", where)
+            raise self._error(f"{name}: grid {grid} is no multiple of cluster {cluster}")
         if 0 in grid or 0 in block:
-            raise EmulatorError(f"kernel {kernel.name!r}: grid {grid}, block {block}: expected positive sizes", where)
+            raise self._error(f"{name}: grid {grid}, block {block}: expected positive sizes")
+
+    def _error(self, message: str) -> EmulatorError:
+        return EmulatorError(message, Loc(self.module.name))
 
     def _bind(
-        self,
-        kernel: Kernel,
-        args: Sequence[Any],
-        heap: Heap,
-        offsets: dict[str, int],
-        content: bytearray,
-        maps: dict[int, tuple[TensorMap, int]],
-        param_address: int,
-    ) -> None:
+        self, kernel: Kernel, args: Sequence[Any], heap: Heap, offsets: dict[str, int], content: bytearray
+    ) -> dict[int, tuple[TensorMap, int]]:
+        """Fill in the parameters' content; the tensor maps among them, and where in the heap they begin."""
         if len(args) != len(kernel.params):
-            raise EmulatorError(
-                f"kernel {kernel.name!r}: {len(args)} arguments: expected {len(kernel.params)}", Loc(self.module.name)
-            )
+            raise self._error(f"kernel {kernel.name!r}: {len(args)} arguments: expected {len(kernel.params)}")
+        maps: dict[int, tuple[TensorMap, int]] = {}
         for param, arg in zip(kernel.params, args, strict=True):
-            at = offsets[param.name]
-            if isinstance(arg, TensorMap):
-                self._expect_bytes(kernel, param, 128, "a tensor map")
-                array, name = arg.array, arg.name or param.name
-                base = heap.add(name, array.nbytes, array, initialised=arg.initialised, constant=arg.constant)
-                maps[param_address + at] = (arg, base - BASE + arg.offset)
-                continue
-            if isinstance(arg, np.ndarray | Buffer):
-                buffer = arg if isinstance(arg, Buffer) else Buffer(cast("Array", arg))
-                self._expect_bytes(kernel, param, 8, "a buffer")
-                if not buffer.array.flags.c_contiguous:
-                    raise EmulatorError(f"argument {param.name!r} is not contiguous", Loc(self.module.name))
-                name, nbytes = buffer.name or param.name, buffer.array.nbytes
-                address = heap.add(
-                    name,
-                    nbytes,
-                    buffer.array,
-                    writable=buffer.writable,
-                    initialised=buffer.initialised,
-                    constant=buffer.constant,
-                )
-                content[at : at + 8] = (address + buffer.offset).to_bytes(8, "little")
-            else:
+            at, buffer = offsets[param.name], Buffer(cast("Array", arg)) if isinstance(arg, np.ndarray) else arg
+            if not isinstance(buffer, Buffer | TensorMap):
                 content[at : at + param.bytes] = self._scalar(kernel, param, arg)
+                continue
+            mapped = isinstance(buffer, TensorMap)
+            self._expect_bytes(kernel, param, 128 if mapped else 8, "a tensor map" if mapped else "a buffer")
+            if not buffer.array.flags.c_contiguous:
+                raise self._error(f"argument {param.name!r} is not contiguous")
+            address = buffer.offset + heap.add(
+                buffer.name or param.name,
+                buffer.array.nbytes,
+                buffer.array,
+                writable=mapped or buffer.writable,
+                initialised=buffer.initialised,
+                constant=buffer.constant,
+            )
+            if mapped:
+                maps[at] = (buffer, address - BASE)
+            else:
+                content[at : at + 8] = address.to_bytes(8, "little")
+        return maps
 
     def _expect_bytes(self, kernel: Kernel, param: Variable, nbytes: int, what: str) -> None:
         if param.bytes != nbytes:
-            message = f"kernel {kernel.name!r}: {what} for {param.name!r}, which has {param.bytes} bytes"
-            raise EmulatorError(message, Loc(self.module.name))
+            raise self._error(f"kernel {kernel.name!r}: {what} for {param.name!r}, which has {param.bytes} bytes")
 
     def _scalar(self, kernel: Kernel, param: Variable, arg: Any) -> bytes:
         if isinstance(arg, np.generic):
@@ -178,7 +169,7 @@ class Emulator:
         if isinstance(arg, float):
             return np.array(arg, {2: np.float16, 4: np.float32, 8: np.float64}[param.bytes]).tobytes()
         message = f"kernel {kernel.name!r}: argument {param.name!r} is a {type(arg).__name__}"
-        raise EmulatorError(f"{message}: expected an array, a Buffer, a TensorMap or a number", Loc(self.module.name))
+        raise self._error(f"{message}: expected an array, a Buffer, a TensorMap or a number")
 
 
 def _triple(sizes: Sequence[int]) -> Triple:
