@@ -7,12 +7,12 @@ below: no zeroed accumulators but a predicate that ignores them, and a last wait
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from graphfuse.codegen.kernel import integer
 from graphfuse.dialects import gpu
-from graphfuse.gpu.kernel import Kernel, layout_of, lowers
+from graphfuse.gpu.kernel import Kernel, layout_of, lowers, places
 from graphfuse.gpu.lower_hopper import WARPGROUP, buffer_of, pack, position
 from graphfuse.ir.core import Op, Value, attr_int, attr_ints, attr_scalar, tile_of
 from graphfuse.ir.layout import REGISTER
@@ -58,6 +58,11 @@ class Descriptor:
             return count * self.buffer.swizzle
         return count * self.buffer.elem.bytes // self.buffer.swizzle * self.panel
 
+    @property
+    def steps(self) -> int:
+        """Instructions along K."""
+        return self.buffer.shape[2 if self.along_k else 1] * self.buffer.elem.bytes // STEP_BYTES
+
     def step(self, i: int) -> int:
         """From K = 0 to the K of instruction i."""
         if not self.along_k:
@@ -82,32 +87,27 @@ def lower_wgmma(kernel: Kernel, op: Op) -> None:
     assert kernel.role, "products are made by warps with roles"
     warpgroups = kernel.role.threads // WARPGROUP
     slabs = rows // (ROWS * warpgroups)
-    used = _used(type_, slabs)
+    used = _columns_below(type_)
     values = [tile.vectors[r] for r in used]
     count = len(values)
     here = kernel.scalar(slot)
     base_b = _descriptor(kernel, ring_b, b, here, integer(0, "i32"))
     flag = kernel.flag(kernel.scalar(keep))
     if isinstance(left.type, Tile):
-        words = [kernel.tile(left).vectors[r] for r in _used(left.type, slabs)]
-        first, a_transposes, elem_a = Registers(2 * count + 2, len(words) // slabs // 4), "", b.buffer.elem
+        words = [kernel.tile(left).vectors[r] for r in _columns_below(left.type)]
+        steps, a_transposes, elem_a = len(words) // slabs // 4, "", b.buffer.elem
+        factor = _from_registers(2 * count + 2, steps)
     else:
         a = Descriptor(buffer_of(left), not op.attrs.get("transpose_a"))
         group = kernel.operate("lshr", kernel.warp, 2) if warpgroups > 1 else integer(0, "i32")
         down = kernel.operate("mul", group, a.rows(ROWS)) if warpgroups > 1 else group
         words = [_descriptor(kernel, left, a, kernel.scalar(a_slot[0]) if a_slot else here, down)]
-        first, a_transposes = Shared(2 * count + 2, a, ROWS * warpgroups), f", {int(not a.along_k)}"
-        elem_a = a.buffer.elem
+        steps, a_transposes, elem_a = a.steps, f", {int(not a.along_k)}", a.buffer.elem
+        factor = _from_shared(2 * count + 2, a, ROWS * warpgroups)
     form = _Form(type_.elem, n, slabs, elem_a, b, a_transposes)
-    text = _group(form, first, 2 * count)
+    text = _group(form, factor, steps, 2 * count)
     got = kernel.assembly(text, base_b, flag, *words, changes=values)
     kernel.set(op, _changed(tile.vectors, used, got))
-
-
-def _used(type_: Tile, slabs: int) -> list[int]:
-    """Registers of an accumulator whose columns are in the tile, not in its padding."""
-    padded = type_.padded_shape[1]
-    return [s * padded // 2 + i for s in range(slabs) for i in range(type_.shape[1] // 2)]
 
 
 @lowers(gpu.pack)
@@ -133,44 +133,18 @@ def _descriptor(kernel: Kernel, ring: Value, matrix: Descriptor, slot: Reg, disp
     return kernel.operate("or", wide, matrix.high << 32)
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
+Factor = Callable[[int, int], tuple[str, str]]
+"""What comes before an instruction, and its operand A, by its number along K and its slab."""
+
+
+def _from_shared(at: int, matrix: Descriptor, rows: int) -> Factor:
     """A in shared memory: operand `at` of the assembly is its descriptor; slabs are `rows` rows apart."""
-
-    at: int
-    matrix: Descriptor
-    rows: int
-
-    @property
-    def steps(self) -> int:
-        """Instructions along K."""
-        buffer = self.matrix.buffer
-        return (buffer.shape[2] if self.matrix.along_k else buffer.shape[1]) * buffer.elem.bytes // STEP_BYTES
-
-    def before(self, step: int, slab: int) -> str:
-        """What comes before an instruction."""
-        return f"add.s64 da, ${self.at}, {self.matrix.step(step) + self.matrix.rows(self.rows * slab) >> 4};"
-
-    def name(self, step: int, slab: int) -> str:
-        """The operand of an instruction."""
-        return "da"
+    return lambda step, slab: (f"add.s64 da, ${at}, {matrix.step(step) + matrix.rows(rows * slab) >> 4};", "da")
 
 
-@dataclass(frozen=True, slots=True)
-class Registers:
+def _from_registers(at: int, steps: int) -> Factor:
     """A in registers: operands from `at` on are words, four for each of `steps` instructions along K."""
-
-    at: int
-    steps: int
-
-    def before(self, step: int, slab: int) -> str:
-        """Nothing has to come before an instruction."""
-        return ""
-
-    def name(self, step: int, slab: int) -> str:
-        """The operands of an instruction."""
-        first = self.at + 4 * (slab * self.steps + step)
-        return "{" + ", ".join(f"${first + i}" for i in range(4)) + "}"
+    return lambda step, slab: ("", f"{{{places(at + 4 * (slab * steps + step), 4)}}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +172,7 @@ class _Form:
         return signs + (f"{self.a_transposes}, {int(not self.b.along_k)}" if self.b.buffer.elem.bytes == 2 else "")
 
 
-def _group(form: _Form, a: Shared | Registers, operand: int) -> str:
+def _group(form: _Form, factor: Factor, steps: int, operand: int) -> str:
     """The text: `operand` is the number of B's descriptor, then comes the flag that keeps the accumulator."""
     lines = [
         "{",
@@ -209,12 +183,13 @@ def _group(form: _Form, a: Shared | Registers, operand: int) -> str:
         "wgmma.fence.sync.aligned;",
     ]
     n = form.n
-    for i in range(a.steps):
+    for i in range(steps):
         lines.append(f"add.s64 db, ${operand}, {form.b.step(i) >> 4};")
         for s in range(form.slabs):
-            registers = ", ".join(f"${s * n // 2 + r}" for r in range(n // 2))
-            lines += [before] if (before := a.before(i, s)) else []
-            lines.append(f"{form.name} {{{registers}}}, {a.name(i, s)}, db, {'q' if i else 'p'}{form.tail};")
+            registers = places(s * n // 2, n // 2)
+            before, a = factor(i, s)
+            lines += [before] if before else []
+            lines.append(f"{form.name} {{{registers}}}, {a}, db, {'q' if i else 'p'}{form.tail};")
     return "\n".join([*lines, "wgmma.commit_group.sync.aligned;", "}"])
 
 
