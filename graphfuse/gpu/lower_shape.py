@@ -7,6 +7,7 @@ from graphfuse.dialects import block
 from graphfuse.errors import VerifyError
 from graphfuse.gpu.convert import holders
 from graphfuse.gpu.kernel import Kernel, layout_of, lowers
+from graphfuse.gpu.transforms.assign_layouts import flattened
 from graphfuse.ir.core import Op, attr_int, attr_scalar, tile_of
 from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout
 from graphfuse.ir.types import I64
@@ -37,19 +38,11 @@ def lower_broadcast(kernel: Kernel, op: Op) -> None:
 
 def broadcast_registers(source: LinearLayout, target: LinearLayout) -> tuple[int, ...] | None:
     """For each register of `target` the register of `source` of the same thread that holds its element, if any."""
-    shape = source.shape
-
-    def project(flat: int) -> int:
-        at = 0
-        for x, n in zip(target.coordinates(flat), shape, strict=True):
-            at = at * n + (x if n > 1 else 0)
-        return at
-
-    for name in (LANE, WARP):
-        if tuple(map(project, target.bases(name))) != source.bases(name):
-            return None
+    wanted = flattened(target, source.shape)
+    if any(wanted.bases(name) != source.bases(name) for name in (LANE, WARP)):
+        return None
     held = holders(source)
-    found = [held.get(project(target.flat(register=r))) for r in range(target.size(REGISTER))]
+    found = [held.get(wanted.flat(register=r)) for r in range(wanted.size(REGISTER))]
     return None if None in found else tuple(r for r in found if r is not None)
 
 

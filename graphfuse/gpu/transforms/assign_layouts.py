@@ -32,6 +32,8 @@ VECTOR_BYTES = 16
 """Of one thread's access at most."""
 LOOPS = (control.for_, control.while_)
 ATOMICS = (effects.atomic, effects.atomic_cas)
+FREE = (block.const, block.arange, block.splat)
+"""Ops whose result costs nothing in any layout."""
 
 
 @passing("gpu", needed=True)
@@ -158,15 +160,9 @@ class _Wanted:
 
     def _operands(self, op: Op, value: Value, layout: LinearLayout) -> Iterator[tuple[Value, LinearLayout]]:
         """From a result to the operands."""
-        if op.has(Trait.ELEMENTWISE) or op.kind in (block.index, block.load, block.scan, *ATOMICS):
-            yield from ((v, layout) for v in op.operands if _same_shape(v.type, value.type))
-        elif op.kind is block.broadcast:
-            yield op.operands[0], project(layout, tile_of(op.operands[0]).padded_shape)
-        elif op.kind is block.trans:
-            perm = attr_ints(op, "perm")
-            yield op.operands[0], layout.transpose([perm.index(i) for i in range(len(perm))])
-        elif op.kind is block.reshape and _reshapes(op):
-            yield op.operands[0], layout.reshape(tile_of(op.operands[0]).padded_shape)
+        wanted = layout if op.kind in (block.load, block.scan, *ATOMICS) else operand_layout(op, layout)
+        if wanted is not None:
+            yield from ((v, wanted) for v in op.operands)
         elif op.kind in LOOPS:
             yield from self._loop(op, value.index, layout)
         elif op.kind is control.if_:
@@ -260,11 +256,29 @@ def blocked(
 
 def project(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
     """`layout` without what differs along dims that have size 1 in `shape`."""
-    out = layout
+    return flattened(layout, shape).distinct_registers()
+
+
+def flattened(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
+    """As `project`, with the same registers: what differed becomes copies."""
     for d, (n, have) in enumerate(zip(shape, layout.shape, strict=True)):
         if n != have:
-            out = out.reduce(d).expand(d)
-    return out.distinct_registers()
+            layout = layout.reduce(d).expand(d)
+    return layout
+
+
+def operand_layout(op: Op, want: LinearLayout) -> LinearLayout | None:
+    """The layout of its operands in which an op has its result where it is wanted; None if it moves elements."""
+    if op.kind in FREE or op.kind is block.index or op.has(Trait.ELEMENTWISE):
+        return want
+    if op.kind is block.broadcast:
+        return project(want, tile_of(op.operands[0]).padded_shape)
+    if op.kind is block.reshape and _reshapes(op):
+        return want.reshape(tile_of(op.operands[0]).padded_shape)
+    if op.kind is block.trans:
+        perm = attr_ints(op, "perm")
+        return want.transpose([perm.index(i) for i in range(len(perm))])
+    return None
 
 
 def _same_shape(a: Type, b: Type) -> bool:

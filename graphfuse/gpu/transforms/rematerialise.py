@@ -15,15 +15,14 @@ what is pure as far out as it can be, and ptxas computes such values again by it
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from graphfuse.dialects import block, gpu
 from graphfuse.gpu.convert import Conversion, plan
 from graphfuse.gpu.properties import laid_out
-from graphfuse.gpu.transforms.assign_layouts import project
-from graphfuse.ir.core import Func, Op, Trait, Value, attr_dim, attr_ints, tile_of
+from graphfuse.gpu.transforms.assign_layouts import FREE, operand_layout
+from graphfuse.ir.core import Func, Op, Trait, Value, attr_dim, tile_of
 from graphfuse.ir.layout import REGISTER, WARP, LinearLayout
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, rebuild
@@ -32,7 +31,6 @@ from graphfuse.symbolic import Call, Dim
 
 MOST = 16
 """Ops that stand for one conversion at most."""
-FREE = (block.const, block.arange, block.splat)
 _FUNCTIONS = "add sub mul max min and or xor not shl shr neg abs eq ne lt le gt ge"
 CHEAP = frozenset({
     *(block.ELEMENTWISE[name] for name in _FUNCTIONS.split()), block.select, block.cast, block.bitcast, block.assume,
@@ -121,21 +119,6 @@ class _Again:
         registers = want.distinct_registers().size(REGISTER)
         self.instructions += instructions(op) * registers * want.size(WARP)
         return out
-
-
-def operand_layout(op: Op, want: LinearLayout) -> LinearLayout | None:
-    """The layout of its operands in which an op has its result where it is wanted; None if it moves elements."""
-    if op.kind in FREE or op.kind is block.index or op.has(Trait.ELEMENTWISE):
-        return want
-    if op.kind is block.broadcast:
-        return project(want, tile_of(op.operands[0]).padded_shape)
-    if op.kind is block.reshape:
-        shape = tile_of(op.operands[0]).padded_shape
-        return want.reshape(shape) if math.prod(shape) == math.prod(want.shape) else None
-    if op.kind is block.trans:
-        perm = attr_ints(op, "perm")
-        return want.transpose([perm.index(i) for i in range(len(perm))])
-    return None
 
 
 def remade_in(op: Op, operands: Sequence[Value], want: LinearLayout, at: Op) -> Value | None:

@@ -16,13 +16,14 @@ Requires: layouts. Ensures: the same values; sums of floats may be added up in a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from graphfuse.dialects import block, control, gpu
 from graphfuse.gpu.analysis.registers import registers_per_thread
 from graphfuse.gpu.kernel import layout_of
 from graphfuse.gpu.properties import laid_out
-from graphfuse.gpu.transforms.rematerialise import FREE, conversion, instructions, operand_layout, remade_in
+from graphfuse.gpu.transforms.assign_layouts import FREE, operand_layout
+from graphfuse.gpu.transforms.rematerialise import conversion, instructions, remade_in
 from graphfuse.ir.core import Block, Func, Op, Params, Value, attr_int, tile_of, walk
 from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout
 from graphfuse.ir.passes import passing
@@ -327,15 +328,12 @@ class _Carrier(Remaker):
         outer, self.builder = self.builder, type(self.builder)(self.builder.loc)
         for i, (was, now) in enumerate(zip(old.params.values, params.values, strict=True)):
             self.values[was] = self._placed(now, layout_of(tile_of(was)) if i - 1 in change else None)
-        self._ops(old.ops[:-1])
+        for op in old.ops[:-1]:
+            self.op(op)
         yielded = [self._placed(self.new(v), change.get(i)) for i, v in enumerate(old.terminator.operands)]
         self.builder.append(Op(control.yield_, tuple(yielded), loc=old.terminator.loc))
         done, self.builder = self.builder.block(params), outer
         return done
-
-    def _ops(self, ops: Sequence[Op]) -> None:
-        for op in ops:
-            self.op(op)
 
     def _placed(self, value: Value, want: LinearLayout | None) -> Value:
         if want is None or tile_of(value).layout == want:
