@@ -93,23 +93,10 @@ def matrix_of(layout: LinearLayout) -> tuple[LinearLayout, int, int] | None:
 
 def usable(op: Op, acc: LinearLayout) -> LinearLayout:
     """The accumulator's layout, or where a product cannot be made in it the one that the product would choose."""
-    if len(acc.shape) == 2 or _grid_of(op, acc) is not None:
+    if len(acc.shape) == 2 or (instruction_elem(op) and mma_warps(acc)):
         return acc
     found = matrix_of(acc)
     return acc if found and found[1] == 1 else accumulator_layout(op, acc.size(WARP), ())
-
-
-def _grid_of(op: Op, acc: LinearLayout) -> tuple[int, int] | None:
-    """How warps share each matrix of a batched product that tensor cores make in this layout; None if they do not."""
-    *batch, m, n = acc.shape
-    if instruction_elem(op) is None:
-        return None
-    warps = acc.size(WARP)
-    inside = warps_inside(batch, warps)
-    for grid in ((1 << d, inside >> d) for d in range(log2(inside) + 1)):
-        if batched(Mma(grid).linear((m, n)), batch, warps // inside) == acc:
-            return grid
-    return None
 
 
 def _reads_rows(users: Sequence[Op], row: int) -> bool:
@@ -120,17 +107,18 @@ def _reads_rows(users: Sequence[Op], row: int) -> bool:
 def warp_grid(shape: tuple[int, ...], warps: int, *, whole_rows: bool) -> tuple[int, int]:
     """Warps along rows and columns: as few operand bytes for each warp as can be, and no warp without work."""
     m, n = shape
-    best: tuple[float, tuple[int, int]] | None = None
-    down = 1
-    while down <= warps:
-        across = warps // down
+
+    def cost(grid: tuple[int, int]) -> float:
+        down, across = grid
         idle = max(1, down * 16 // m) * max(1, across * 8 // n)
-        cost = (across if whole_rows else 0, idle, m / down + n / across)
-        ranked = (cost[1] * 1e6 + cost[0] * 1e3 + cost[2], (down, across))
-        best = ranked if best is None or ranked < best else best
-        down *= 2
-    assert best is not None
-    return best[1]
+        return idle * 1e6 + (across * 1e3 if whole_rows else 0) + (m / down + n / across)
+
+    return min(_grids(warps), key=cost)
+
+
+def _grids(warps: int) -> list[tuple[int, int]]:
+    """All arrangements of warps, by how many there are along rows."""
+    return [(1 << i, warps >> i) for i in range(log2(warps) + 1)]
 
 
 def _lies_along_k(right: Value) -> bool:
@@ -166,27 +154,23 @@ def operand_layout(op: Op, i: int, acc: LinearLayout, *, shared: bool = False) -
         return acc
     elem = instruction_elem(op)
     *batch, rows, columns = tile_of(op.operands[i]).padded_shape
-    if batch:
-        grid, warps = _grid_of(op, acc), acc.size(WARP)
-        if elem is None or grid is None:
-            return batched(Blocked((1, 1), (1, 32), (warps, 1), (1, 0)).linear((rows, columns)), batch, 1)
+    warps = acc.size(WARP)
+    if elem and (grid := mma_warps(acc)):
         groups = warps // warps_inside(batch, warps)
         return batched(Operand(elem.bits, i, grid).linear((rows, columns)), batch, groups)
-    grid = mma_warps(acc)
-    if elem is None or grid is None:
-        return operand_of_boxes(acc, i, tile_of(op.operands[0]).padded_shape[1]) if shared else None
-    return Operand(elem.bits, i, grid).linear((rows, columns))
+    if batch:
+        return batched(Blocked((1, 1), (1, 32), (warps, 1), (1, 0)).linear((rows, columns)), batch, 1)
+    return operand_of_boxes(acc, i, tile_of(op.operands[0]).padded_shape[1]) if shared else None
 
 
 def mma_warps(acc: LinearLayout) -> tuple[int, int] | None:
-    """The arrangement of warps of an `mma` accumulator; None for other layouts."""
-    shape, warps = acc.shape, acc.size(WARP)
-    if len(shape) != 2 or shape[0] < 16 or shape[1] < 8 or acc.size(LANE) != 32:
+    """How warps share each matrix of an `mma` accumulator; None for other layouts."""
+    *batch, m, n = acc.shape
+    if m < 16 or n < 8 or acc.size(LANE) != 32:
         return None
-    for down in (1 << i for i in range(warps.bit_length())):
-        if Mma((down, warps // down)).linear(shape) == acc:
-            return down, warps // down
-    return None
+    warps = acc.size(WARP)
+    inside = warps_inside(batch, warps)
+    return next((g for g in _grids(inside) if batched(Mma(g).linear((m, n)), batch, warps // inside) == acc), None)
 
 
 def operand_of_boxes(acc: LinearLayout, i: int, k: int) -> LinearLayout:
@@ -199,9 +183,7 @@ def operand_of_boxes(acc: LinearLayout, i: int, k: int) -> LinearLayout:
     ins = {name: [b << shift for b in kept.bases(name)] for name in (REGISTER, LANE, WARP)}
     step = 0 if i == 0 else n.bit_length() - 1
     ins[REGISTER] = [1 << j + step for j in range(bits)] + ins[REGISTER]
-    return LinearLayout.of(
-        ins, {"dim0": shape[0].bit_length() - 1, "dim1": shape[1].bit_length() - 1}
-    ).distinct_registers()
+    return LinearLayout.of(ins, tile_outs(shape)).distinct_registers()
 
 
 def comes_from_shared_memory(value: Value) -> bool:

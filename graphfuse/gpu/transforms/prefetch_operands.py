@@ -142,11 +142,12 @@ def _load(op: Op, readers: Sequence[Op], products: Sequence[Op]) -> tuple[Op, in
     places = {(reader in products, i) for reader in readers for i, v in enumerate(reader.operands) if v == op.result}
     if len(places) != 1:
         return None
-    ((read, index),) = places
-    elem, grid = instruction_elem(readers[0]) if read else None, mma_warps(layout_of(tile_of(readers[0].result)))
-    if elem is None or grid is None or index > 1 or tile_of(op.result).elem.bits < 16:
+    ((read, index),), tile = places, tile_of(op.result)
+    elem = instruction_elem(readers[0]) if read and len(tile.shape) == 2 else None
+    grid = mma_warps(layout_of(tile_of(readers[0].result))) if elem else None
+    if elem is None or grid is None or index > 1 or tile.elem.bits < 16:
         return None
-    rows, columns = tile_of(op.result).shape
+    rows, columns = tile.shape
     shape = (rows, depth(elem)) if index == 0 else (depth(elem), columns)
     return op, index, Operand(elem.bits, index, grid).linear(shape)
 
