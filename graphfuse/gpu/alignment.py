@@ -8,10 +8,11 @@ number for each pointer. A function written by hand says in `assume` what it rel
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from graphfuse.artifact import Plan, Pointer
+from graphfuse.artifact import Arg, Plan, Pointer
 from graphfuse.dialects import block
 from graphfuse.ir.core import Func
 from graphfuse.ir.types import Ptr
@@ -37,18 +38,24 @@ def pointer_alignments(func: Func) -> dict[str, int]:
 
 def with_alignments(kernels: Mapping[str, Func], plan: Plan) -> dict[str, Func]:
     """The kernels, those with an attribute that a step of the plan gives a tensor inside of another."""
-    offsets: dict[tuple[str, int], set[Dim]] = {}
-    for _, step in plan.walk():
-        for i, arg in enumerate(step.args):
-            if isinstance(arg, Pointer):
-                offsets.setdefault((step.kernel, i), set()).add(arg.offset)
+    given = arguments(plan)
     out: dict[str, Func] = {}
     for name, func in kernels.items():
         pointers = sum(isinstance(v.type, Ptr) for v in func.params)
-        found = tuple(divisor(offsets.get((name, i), ())) for i in range(pointers))
+        offsets = ([a.offset for a in given[name, i] if isinstance(a, Pointer)] for i in range(pointers))
+        found = tuple(map(divisor, offsets))
         aligned = all(n == POINTER_ALIGNMENT for n in found)
         out[name] = func if aligned else replace(func, attrs={**func.attrs, ALIGNMENTS: found})
     return out
+
+
+def arguments(plan: Plan) -> defaultdict[tuple[str, int], list[Arg]]:
+    """What the steps of a plan give each parameter, by its kernel and number."""
+    given = defaultdict[tuple[str, int], list[Arg]](list)
+    for _, step in plan.walk():
+        for i, arg in enumerate(step.args):
+            given[step.kernel, i].append(arg)
+    return given
 
 
 def divisor(offsets: Iterable[Dim]) -> int:

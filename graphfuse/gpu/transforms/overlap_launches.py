@@ -35,8 +35,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from graphfuse.artifact import Plan, Pointer
+from graphfuse.artifact import Arg, Plan, Pointer
 from graphfuse.dialects import block, control, gpu
+from graphfuse.gpu.alignment import arguments
 from graphfuse.gpu.properties import laid_out
 from graphfuse.ir.core import Block, Func, Op, Trait, Value, attr_int, attr_ints, attr_strs
 from graphfuse.ir.passes import passing
@@ -62,14 +63,14 @@ _STORES = frozenset({block.store_view, block.store})
 
 def with_constants(kernels: Mapping[str, Func], plan: Plan) -> dict[str, Func]:
     """The kernels, with an attribute that names the pointers for which every step of the plan gives a weight."""
-    given: dict[tuple[str, int], set[str]] = {}
-    for _, step in plan.walk():
-        for i, arg in enumerate(step.args):
-            kind = plan.buffers[arg.buffer].kind if isinstance(arg, Pointer) else ""
-            given.setdefault((step.kernel, i), set()).add(kind)
+    given = arguments(plan)
+
+    def is_weight(arg: Arg) -> bool:
+        return isinstance(arg, Pointer) and plan.buffers[arg.buffer].kind == "weight"
+
     out: dict[str, Func] = {}
     for name, func in kernels.items():
-        found = tuple(i for i in range(len(func.params)) if given.get((name, i)) == {"weight"})
+        found = tuple(i for i in range(len(func.params)) if given[name, i] and all(map(is_weight, given[name, i])))
         out[name] = replace(func, attrs={**func.attrs, CONSTANTS: found}) if found else func
     return out
 
