@@ -32,13 +32,14 @@ x 8192 f32: 134.6 us with, 133.5 without).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from graphfuse.artifact import Arg, Plan, Pointer
 from graphfuse.dialects import block, control, gpu
 from graphfuse.gpu.alignment import arguments
 from graphfuse.gpu.properties import laid_out
+from graphfuse.gpu.transforms.prefetch_operands import chain
 from graphfuse.ir.core import Block, Func, Op, Trait, Value, attr_int, attr_ints, attr_strs
 from graphfuse.ir.passes import passing
 from graphfuse.ir.types import Tile, Type
@@ -200,22 +201,5 @@ class _Overlap:
                 break
             head.append(op)
         copies = [op for op in head if op.kind is gpu.copy_async and self._is_constant(op.operands[0])]
-        needed = set(_needed(copies, set(head)))
+        needed = {*copies, *chain((v for op in copies for v in op.operands), head)}
         return [op for op in head if op in needed]
-
-
-def _needed(ops: Iterable[Op], among: set[Op]) -> Iterator[Op]:
-    """These ops and what they need of `among`, operands first."""
-    seen: set[Op] = set()
-
-    def visit(op: Op) -> Iterator[Op]:
-        if op in seen or op not in among:
-            return
-        seen.add(op)
-        for v in op.operands:
-            if v.op is not None:
-                yield from visit(v.op)
-        yield op
-
-    for op in ops:
-        yield from visit(op)

@@ -20,7 +20,7 @@ them), elements have 8 bits (LLVM would carry them in a register each), or regis
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from graphfuse.dialects import block, control, gpu
@@ -94,7 +94,7 @@ def _matched(loop: Op, users: Mapping[Value, Sequence[Op]]) -> _Loop | None:
         return None
     known = {loop.body.params.values[0], slot}
     inside = {v for op in ops for v in op.results} | set(loop.body.params.values)
-    if not _follows(head, known, inside) or not _follows(_chain(last.operands[slot.index - 1], ops), known, inside):
+    if not _follows(head, known, inside) or not _follows(chain([last.operands[slot.index - 1]], ops), known, inside):
         return None
     loads = [_load(op, users.get(op.result, ()), products) for op in found]
     slices = {_slices(op, inside.difference(loop.body.params.values)) for op in products}
@@ -118,9 +118,9 @@ def _follows(ops: Sequence[Op], known: set[Value], inside: set[Value]) -> bool:
     return True
 
 
-def _chain(value: Value, ops: Sequence[Op]) -> list[Op]:
-    """The ops of a body that a value comes from, in order."""
-    needed: set[Value] = {value}
+def chain(values: Iterable[Value], ops: Sequence[Op]) -> list[Op]:
+    """The ops of a body that values come from, in order."""
+    needed = set(values)
     for op in reversed(ops):
         if not needed.isdisjoint(op.results):
             needed.update(op.operands)
@@ -241,7 +241,7 @@ class _Rewriter(Remaker):
         later = build(block.index, counter, expr=sym("i") + step, names=("i",))
         turned = old.body.terminator.operands[found.slot - 1]
         known = {old.body.params.values[found.slot]: slot}
-        next_slot = self._again(_chain(turned, old.body.ops[:-1]), known)[turned]
+        next_slot = self._again(chain([turned], old.body.ops[:-1]), known)[turned]
         self._again(found.head, {old.body.params.values[0]: later, old.body.params.values[found.slot]: next_slot})
         safe = build(block.select, build(block.lt, later, upper), next_slot, slot)
         ahead = self._slice(found, 0, safe)
