@@ -49,12 +49,6 @@ def pipeline_loads(func: Func, *, shared_bytes: int = SHARED_BYTES) -> Func:
     return _Rewriter(func, axis_info(func, pointer_alignments(func)), stages, shared_bytes).run()
 
 
-def _writes(op: Op) -> bool:
-    """Whether loads must not be made before it that come after it: it stores, or orders memory."""
-    harmless = (block.load, block.load_view, block.alloc, effects.print_, effects.assert_)
-    return not (op.bodies or op.has(Trait.PURE) or op.has(Trait.TERMINATOR) or op.kind in harmless)
-
-
 @dataclass(frozen=True, slots=True)
 class _Copy:
     """A load that becomes a copy."""
@@ -96,7 +90,8 @@ class _Rewriter(Remaker):
 
     def _copies(self, loop: Op) -> Iterator[_Copy]:
         """Loads of whole matrices at addresses that are known ahead, which products take."""
-        if any(_writes(op) for op in walk(loop.body)):
+        inside = [op for op in walk(loop.body) if not op.bodies and op.kind not in (effects.print_, effects.assert_)]
+        if any(map(block.may_write, inside)):
             return
         for op in loop.body.ops:
             if op.kind is not block.load_view or not self._feeds_product(op.result):
