@@ -21,7 +21,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from io import BufferedReader, BufferedWriter
 from typing import cast
 
@@ -153,15 +153,23 @@ class Workers:
 
     def start(self) -> None:
         """Begin to start as many as there may be, where that pays; returns at once."""
-        if snapshots.wanted() or not self._lock.acquire(blocking=False):
+        if snapshots.wanted():
             return
-        try:
-            if self._starting is None and len(self._workers) < (count := worker_count()):
+        with self._unless_used() as mine:
+            if mine and self._starting is None and len(self._workers) < (count := worker_count()):
                 self._starting = threading.Thread(target=self._start, args=(count,), daemon=True)
                 self._starting.start()
                 self._stop_later()
+
+    @contextlib.contextmanager
+    def _unless_used(self) -> Generator[bool]:
+        """Whether the processes are this thread's for now; false if another one uses them."""
+        mine, lock = self._lock.acquire(blocking=False), self._lock  # `forget` makes another
+        try:
+            yield mine
         finally:
-            self._lock.release()
+            if mine:
+                lock.release()
 
     def _start(self, count: int) -> None:
         with contextlib.suppress(OSError):  # there may be no process to be had
@@ -176,13 +184,8 @@ class Workers:
     def compile(self, kernels: Sequence[Func], target: Target, done: Done, here: Callable[[int], None]) -> None:
         """Compile kernels: `here` in this thread, those that workers take are given to `done`. All are when it ends."""
         batch = Batch(kernels, target, done)
-        if not self._lock.acquire(blocking=False):
-            self._alone(batch, here)
-            return
-        try:
-            self._shared(batch, here)
-        finally:
-            self._lock.release()
+        with self._unless_used() as mine:
+            (self._shared if mine else self._alone)(batch, here)
 
     def _alone(self, batch: Batch, here: Callable[[int], None]) -> None:
         while (i := batch.take(to_worker=False)) is not None:
@@ -236,15 +239,13 @@ class Workers:
 
     def stop(self) -> None:
         """Stop the processes, unless somebody uses them."""
-        if not self._lock.acquire(blocking=False):
-            return
-        try:
+        with self._unless_used() as mine:
+            if not mine:
+                return
             self._started()
             if self._timer is not None:
                 self._timer.cancel()
             self._see_off(self._workers)
-        finally:
-            self._lock.release()
 
     def forget(self) -> None:
         """In a forked process: these are its parent's."""
