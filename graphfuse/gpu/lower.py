@@ -26,7 +26,7 @@ from graphfuse.gpu import (
     lower_debug,
     lower_dot,
     lower_hopper,
-    lower_launches,
+    lower_instructions,
     lower_memory,
     lower_packed,
     lower_reduce,
@@ -48,7 +48,7 @@ from graphfuse.targets import Target
 
 FAMILIES = (
     arith, control, index, lower_async, lower_atomics, lower_cluster, lower_control, lower_convert, lower_debug,
-    lower_dot, lower_hopper, lower_launches, lower_memory, lower_packed, lower_reduce, lower_scan, lower_shape,
+    lower_dot, lower_hopper, lower_instructions, lower_memory, lower_packed, lower_reduce, lower_scan, lower_shape,
     lower_stream, lower_wgmma, math, pointers,
 )  # fmt: skip
 """Modules that fill the tables of lowerings."""

@@ -91,12 +91,6 @@ def _bytes_inside(
     return out
 
 
-@lowers(gpu.commit)
-def lower_commit(kernel: Kernel, op: Op) -> None:
-    """Groups are a thread's own."""
-    kernel.assembly("cp.async.commit_group;")
-
-
 @lowers(gpu.wait_group)
 def lower_wait_group(kernel: Kernel, op: Op) -> None:
     """A thread waits for its own copies, then for the other threads."""

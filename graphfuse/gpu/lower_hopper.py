@@ -329,12 +329,6 @@ def pack(kernel: Kernel, elem: Scalar, a: Reg, b: Reg) -> Reg:
     return kernel.recast(pair, "i32")
 
 
-@lowers(gpu.tma_flush)
-def lower_tma_flush(kernel: Kernel, op: Op) -> None:
-    """Every thread waits for its own; most have none."""
-    kernel.assembly("cp.async.bulk.wait_group.read 0;")
-
-
 # who does what
 
 
