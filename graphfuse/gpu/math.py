@@ -62,9 +62,9 @@ def _exp(c: GpuCode, x: Value) -> Value:
     return c.unit("ex2.ftz", r) * (shifted.bits() << 23).as_float()
 
 
-def _exp2(c: GpuCode, x: Value) -> Value:
+def _unit(name: str) -> Form:
     """The instruction, subnormals included."""
-    return c.unit("ex2", x)
+    return lambda c, x: c.unit(name, x)
 
 
 def _sigmoid(c: GpuCode, x: Value) -> Value:
@@ -137,7 +137,7 @@ _TRIG: dict[str, Callable[[Code, Value, Value, Value], Value]] = {
     "sin": vecmath_trig.sin_of, "cos": vecmath_trig.cos_of, "tan": vecmath_trig.tan_of,
 }  # fmt: skip
 _FORMS: dict[str, Form] = {
-    "exp": _exp, "exp2": _exp2, "sigmoid": _sigmoid, "tanh": _tanh, "erf": _erf, "log": _log, "log2": _log2,
+    "exp": _exp, "exp2": _unit("ex2"), "sigmoid": _sigmoid, "tanh": _tanh, "erf": _erf, "log": _log, "log2": _log2,
 }  # fmt: skip
 
 
@@ -158,10 +158,6 @@ def _scaled_sigmoid(c: GpuCode, x: Value) -> Value:
     """2^-24 / (2^-24 + 2^-24 exp(-x)): what the unit takes for 0 is then below the least subnormal number."""
     e = c.unit("ex2.ftz", c.fma(x, -_LOG2E, -24.0))
     return c.unit("rcp.ftz", e + 2.0**-24) * 2.0**-24
-
-
-def _unit(name: str) -> Form:
-    return lambda c, x: c.unit(name, x)
 
 
 _HALF: dict[str, Form] = {
