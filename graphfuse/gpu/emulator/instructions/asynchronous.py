@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -150,23 +151,19 @@ def arrive(d: Decoder) -> Step:
 
     def step(g: Gang) -> None:
         queue, pc = machine.part(Pending), g.pc
+
+        def fire(barrier: MBarrier, warp: int, lanes: Array, up_to: Array) -> None:
+            queue.complete(warp, lanes, up_to)
+            machine.publish(barrier, warp)
+            mbarriers.count_down(machine, barrier, int(lanes.sum()), pc, warp)
+
         for barrier, rows, warp in mbarriers.groups(g, address(g)):
             lanes = np.zeros(LANES, np.bool_)
             lanes[g.lanes[rows]] = True
             if not counted:
                 barrier.pending += len(rows)
-
-            def fire(
-                barrier: MBarrier = barrier,
-                warp: int = warp,
-                lanes: Array = lanes,
-                up_to: Array = queue.committed[warp] + 1,
-            ) -> None:
-                queue.complete(warp, lanes, up_to)
-                machine.publish(barrier, warp)
-                mbarriers.count_down(machine, barrier, int(lanes.sum()), pc, warp)
-
             operation = machine.operations[machine.new_operation(pc)]
-            machine.events.start(machine.layout.slot_of(warp), operation, fire)
+            done = partial(fire, barrier, warp, lanes, queue.committed[warp] + 1)
+            machine.events.start(machine.layout.slot_of(warp), operation, done)
 
     return step
