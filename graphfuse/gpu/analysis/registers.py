@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from graphfuse.ir.layout import REGISTER, LinearLayout
-from graphfuse.ir.types import Ptr, Tile, Type
+from graphfuse.gpu.kernel import layout_of
+from graphfuse.ir.layout import REGISTER
+from graphfuse.ir.types import Tile
 
 REGISTER_BITS = 32
-"""Wider values take several."""
+"""Wider elements take several."""
 
 
-def registers_per_thread(t: Type, threads: int, layout: LinearLayout | None = None) -> int:
-    """32-bit registers that one thread needs for its part of a value."""
-    if isinstance(t, Tile):
-        elements = layout.distinct_registers().size(REGISTER) if layout else -(-t.elements // threads)
-        return -(-elements * t.elem.bits // REGISTER_BITS)
-    if isinstance(t, Ptr):
-        return 64 // REGISTER_BITS
-    return -(-getattr(t, "bits", 64) // REGISTER_BITS)
+def registers_per_thread(tile: Tile) -> int:
+    """32-bit registers that one thread needs for its part of a tile."""
+    return -(-layout_of(tile).distinct_registers().size(REGISTER) * tile.elem.bits // REGISTER_BITS)

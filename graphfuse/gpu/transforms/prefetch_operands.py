@@ -164,8 +164,8 @@ def _fills(loop: _Loop) -> bool:
 
 def _registers(loop: _Loop) -> int:
     """Of a thread: accumulators, two slices, and the rest."""
-    sums = sum(registers_per_thread(op.types[0], 1, layout_of(tile_of(op.result))) for op in loop.products)
-    slice_ = sum(registers_per_thread(_sliced(op, i, layout), 1, layout) for op, i, layout in loop.loads)
+    sums = sum(registers_per_thread(tile_of(op.result)) for op in loop.products)
+    slice_ = sum(registers_per_thread(_sliced(op, i, layout)) for op, i, layout in loop.loads)
     return sums + 2 * slice_ + RESERVED
 
 

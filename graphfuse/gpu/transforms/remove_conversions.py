@@ -238,7 +238,7 @@ def _invariant(loop: Op) -> list[Op]:
     out: list[Op] = []
     left = HOISTED_REGISTERS
     for op in found.values():
-        left -= registers_per_thread(op.types[0], 1, layout_of(tile_of(op.result)))
+        left -= registers_per_thread(tile_of(op.result))
         out += [op] if left >= 0 else []
     return out
 
