@@ -94,10 +94,9 @@ class _Moves:
 
     def run(self) -> Func:
         """The function with moves made wherever they pay."""
-        return rebuild(self.func, self._visit, enter=self._enter, leave=self._leave, uses=self.uses)
-
-    def _enter(self, isolated: bool) -> None:
-        self.blocks.append(set())
+        return rebuild(
+            self.func, self._visit, enter=lambda _: self.blocks.append(set()), leave=self._leave, uses=self.uses
+        )
 
     def _leave(self) -> None:
         self.blocks.pop()
@@ -268,38 +267,32 @@ def _carried_otherwise(func: Func) -> Func:
 
 def _better(loop: Op, uses: dict[Value, list[Op]]) -> dict[int, LinearLayout]:
     """For each carried tile that had better have another layout: which."""
-    out: dict[int, LinearLayout] = {}
-    for i, result in enumerate(loop.results):
-        if not isinstance(result.type, Tile):
-            continue
-        param, last = loop.body.params.values[1 + i], loop.body.terminator.operands[i]
-        readers = [op for op in uses.get(param, ()) if op is not loop.body.terminator]
-        read = {layout_of(tile_of(op.result)) for op in readers if op.kind is gpu.convert_layout}
-        others = any(op.kind is not gpu.convert_layout for op in readers)
-        turned = last.op is not None and last.op.kind is gpu.convert_layout and len(uses[last]) == 1
-        source = last.op.operands[0] if turned and last.op is not None else last
-        have = layout_of(result.type)
-        after = {layout_of(tile_of(op.result)) for op in uses.get(result, ()) if op.kind is gpu.convert_layout}
-        also = any(op.kind is not gpu.convert_layout for op in uses.get(result, ()))
-        wanted, beside = {*read, *([have] if others else [])}, {*after, *([have] if also else [])}
+    tiles = [i for i, result in enumerate(loop.results) if isinstance(result.type, Tile)]
+    best = {i: _best(loop, i, uses) for i in tiles}
+    return {i: layout for i, layout in best.items() if layout != layout_of(tile_of(loop.results[i]))}
 
-        def cycles(
-            carried: LinearLayout,
-            wanted: set[LinearLayout] = wanted,
-            beside: set[LinearLayout] = beside,
-            source: Value = source,
-            i: int = i,
-            kept: bool = last == param,
-        ) -> float:
-            held = gpu.undefined(shape=tile_of(source).shape, elem=tile_of(source).elem, layout=carried).result
-            each = sum(_cycles(held, w) for w in wanted) + (0.0 if kept else _cycles(source, carried))
-            once = sum(_cycles(held, w) for w in beside) + _cycles(loop.operands[2 + i], carried)
-            return each + OUTSIDE * once
 
-        best = min((have, *sorted({*read, layout_of(tile_of(source))} - {have}, key=str)), key=cycles)
-        if best != have:
-            out[i] = best
-    return out
+def _best(loop: Op, i: int, uses: dict[Value, list[Op]]) -> LinearLayout:
+    """The layout in which a carried tile is converted least."""
+    result, param, last = loop.results[i], loop.body.params.values[1 + i], loop.body.terminator.operands[i]
+    readers = [op for op in uses.get(param, ()) if op is not loop.body.terminator]
+    turned = last.op is not None and last.op.kind is gpu.convert_layout and len(uses[last]) == 1
+    source = last.op.operands[0] if turned and last.op is not None else last
+    have = layout_of(tile_of(result))
+    wanted, beside = _layouts_read(readers, have), _layouts_read(uses.get(result, ()), have)
+
+    def cycles(carried: LinearLayout) -> float:
+        held = gpu.undefined(shape=tile_of(source).shape, elem=tile_of(source).elem, layout=carried).result
+        each = sum(_cycles(held, w) for w in wanted) + (0.0 if last == param else _cycles(source, carried))
+        once = sum(_cycles(held, w) for w in beside) + _cycles(loop.operands[2 + i], carried)
+        return each + OUTSIDE * once
+
+    return min((have, *sorted({*wanted, layout_of(tile_of(source))} - {have}, key=str)), key=cycles)
+
+
+def _layouts_read(readers: Iterable[Op], have: LinearLayout) -> set[LinearLayout]:
+    """What a tile in a layout is converted to, and that layout if it is read as it is."""
+    return {layout_of(tile_of(op.result)) if op.kind is gpu.convert_layout else have for op in readers}
 
 
 class _Carrier(Remaker):
