@@ -145,18 +145,13 @@ class _Wanted:
             yield from self._user(op, value, layout)
 
     def _loop(self, loop: Op, i: int, layout: LinearLayout) -> Iterator[tuple[Value, LinearLayout]]:
-        yield loop.results[i], layout
-        if loop.kind is control.for_:
-            yield loop.operands[2 + i], layout
-            yield loop.body.params.values[1 + i], layout
-            yield loop.body.terminator.operands[i], layout
-            return
-        condition, body = loop.bodies
-        yield loop.operands[i], layout
-        yield condition.params.values[i], layout
-        yield condition.terminator.operands[1 + i], layout
-        yield body.params.values[i], layout
-        yield body.terminator.operands[i], layout
+        *head, body = loop.bodies
+        ahead, counters = (2, 1) if loop.kind is control.for_ else (0, 0)
+        carried = [loop.results[i], loop.operands[ahead + i]]
+        for condition in head:
+            carried += [condition.params.values[i], condition.terminator.operands[1 + i]]
+        carried += [body.params.values[counters + i], body.terminator.operands[i]]
+        yield from ((v, layout) for v in carried)
 
     def _operands(self, op: Op, value: Value, layout: LinearLayout) -> Iterator[tuple[Value, LinearLayout]]:
         """From a result to the operands."""
