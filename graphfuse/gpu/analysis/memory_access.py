@@ -123,28 +123,9 @@ def _power_of_two(n: int) -> int:
     return n & -n
 
 
-@dataclass(frozen=True, slots=True)
-class Coalescing:
-    """Global-memory traffic of a whole tile."""
-
-    requests: int
-    sectors: int
-    ideal_sectors: int
-
-    @property
-    def efficiency(self) -> float:
-        """Bytes asked for over bytes moved."""
-        return self.ideal_sectors / self.sectors
-
-    @property
-    def sectors_per_request(self) -> float:
-        """32-byte sectors touched by one warp instruction, on average."""
-        return self.sectors / self.requests
-
-
-def coalescing(
+def sectors(
     layout: LinearLayout, strides: Sequence[int], elem_bytes: int, vector: int = 1, axis: int | None = None
-) -> Coalescing:
+) -> int:
     """Sectors touched by loading a tile with these strides, `vector` elements along `axis` at a time.
 
     The tile is taken to begin at a sector; copies held by several lanes ask for the same bytes.
@@ -153,7 +134,7 @@ def coalescing(
     axis = len(layout.outs) - 1 if axis is None else axis
     run = (vector - 1) << sum(b for _, b in layout.outs[axis + 1 :])
     lanes = [layout.flat(lane=lane) for lane in range(layout.size(LANE))]
-    requests = sectors = ideal = 0
+    total = 0
     for warp in range(layout.size(WARP)):
         groups: dict[int, list[int]] = {}
         for register in range(layout.size(REGISTER)):
@@ -163,7 +144,5 @@ def coalescing(
             assert len(group) == vector, f"{layout} has no vectors of {vector} along dim {axis}"
             coordinates = (layout.coordinates(at ^ lane) for at in group for lane in lanes)
             starts = {sum(c * s for c, s in zip(xs, strides, strict=True)) * elem_bytes for xs in coordinates}
-            requests += 1
-            sectors += len({start // SECTOR_BYTES for start in starts})
-            ideal += -(-len(starts) * elem_bytes // SECTOR_BYTES)
-    return Coalescing(requests, sectors, ideal)
+            total += len({start // SECTOR_BYTES for start in starts})
+    return total

@@ -11,7 +11,7 @@ from __future__ import annotations
 from graphfuse.dialects import block, gpu
 from graphfuse.gpu.alignment import pointer_alignments
 from graphfuse.gpu.analysis.axis_info import Facts, access_info, axis_info
-from graphfuse.gpu.analysis.memory_access import SECTOR_BYTES, coalescing, vector_width
+from graphfuse.gpu.analysis.memory_access import SECTOR_BYTES, sectors, vector_width
 from graphfuse.gpu.kernel import layout_of
 from graphfuse.gpu.properties import laid_out
 from graphfuse.gpu.transforms.assign_layouts import coalesced
@@ -37,20 +37,18 @@ def coalesce(func: Func) -> Func:
     warps = attr_int(func, "warps", 4)
 
     def visit(old: Op, new: Op) -> Replacement | None:
-        if old.kind is block.load_view:
-            best = _better(func, old, old.result, warps, facts)
-            if best is None:
-                return None
+        if old.kind not in (block.load_view, block.store_view):
+            return None
+        loads = old.kind is block.load_view
+        best = _better(func, old, old.result if loads else old.operands[2], warps, facts)
+        if best is None:
+            return None
+        if loads:
             load = new.kind.build(new.operands, {**new.attrs, "layout": best}, loc=new.loc)
             return gpu.convert_layout.build([load.result], {"layout": layout_of(tile_of(old.result))}, loc=new.loc)
-        if old.kind is block.store_view:
-            best = _better(func, old, old.operands[2], warps, facts)
-            if best is None:
-                return None
-            pointer, start, tile, *limits = new.operands
-            turned = gpu.convert_layout.build([tile], {"layout": best}, loc=new.loc).result
-            return new.kind.build([pointer, start, turned, *limits], new.attrs, loc=new.loc)
-        return None
+        pointer, start, tile, *limits = new.operands
+        turned = gpu.convert_layout.build([tile], {"layout": best}, loc=new.loc).result
+        return new.kind.build([pointer, start, turned, *limits], new.attrs, loc=new.loc)
 
     return rebuild(func, visit_pair=visit)
 
@@ -73,6 +71,6 @@ def _sectors(func: Func, op: Op, type_: Tile, layout: LinearLayout, facts: Facts
     axis = max(range(rank), key=lambda d: (vectors[d], d))
     strides = [s if isinstance(s, int) else FAR for s in attr_dims(op, "strides")]
     warp = layout.select(WARP, ())
-    found = coalescing(warp, strides, size, vectors[axis], axis)
+    found = sectors(warp, strides, size, vectors[axis], axis)
     moved = warp.size(REGISTER) * warp.size(LANE) * size / SECTOR_BYTES
-    return found.sectors / max(moved, 1.0)
+    return found / max(moved, 1.0)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphfuse.errors import UnsupportedError, VerifyError
-from graphfuse.gpu.analysis.memory_access import bank_conflicts, coalescing, vector_width
+from graphfuse.gpu.analysis.memory_access import bank_conflicts, sectors, vector_width
 from graphfuse.gpu.convert import (
     Barrier,
     Exchange,
@@ -328,14 +328,10 @@ def test_vector_width_along_another_dim():
 
 def test_coalescing():
     """A row-major tile read by rows moves what it needs; read by columns, a sector per element."""
-    rows = coalescing(LAYOUTS["rows"], (64, 1), 2, vector=8)
-    assert (rows.efficiency, rows.sectors_per_request) == (1.0, 16.0)
-    assert rows.requests == 128 * 64 // 8 // 32
-    columns = coalescing(LAYOUTS["columns"], (64, 1), 2)
-    assert columns.sectors_per_request == 16.0
-    assert columns.efficiency == 0.125
-    assert coalescing(LAYOUTS["columns"], (1, 128), 2, vector=8, axis=0).efficiency == 1.0
-    stride = Blocked((1,), (32,), (4,), (0,)).linear((128,))
-    assert coalescing(stride, (8,), 4).sectors_per_request == 32.0
+    fewest = 128 * 64 * 2 // 32
+    assert sectors(LAYOUTS["rows"], (64, 1), 2, vector=8) == fewest
+    assert sectors(LAYOUTS["columns"], (64, 1), 2) == 8 * fewest
+    assert sectors(LAYOUTS["columns"], (1, 128), 2, vector=8, axis=0) == fewest
+    assert sectors(Blocked((1,), (32,), (4,), (0,)).linear((128,)), (8,), 4) == 4 * 32
     with pytest.raises(AssertionError, match="no vectors of 4"):
-        coalescing(LAYOUTS["mma"], (64, 1), 4, vector=4)
+        sectors(LAYOUTS["mma"], (64, 1), 4, vector=4)
