@@ -10,6 +10,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import fields, replace
 
 from graphfuse.artifact import Code, Launch
 from graphfuse.gpu.assembler import Assembled, Resources, assemble, is_for_ptxas
@@ -50,11 +51,8 @@ def gpu_code(kernels: Iterable[Func], target: Target, instead: Instead = lambda 
         for work in begun:
             work.result()
         made, assembled = groups.finished()
-    found: dict[str, Resources] = {}
-    warnings: dict[str, None] = {}
-    for a in assembled:
-        found |= a.resources
-        warnings |= dict.fromkeys(a.warnings)
+    found = {name: resources for a in assembled for name, resources in a.resources.items()}
+    warnings = dict.fromkeys(w for a in assembled for w in a.warnings)
     cubins = [a.cubin for a in assembled]
     code = Code(
         arch=target.cpu,
@@ -160,18 +158,9 @@ def _statements(text: str) -> list[str]:
 
 
 def _launch(kernel: CompiledKernel, found: Resources | None) -> Launch:
-    info = kernel.info
-    return Launch(
-        threads=info.threads,
-        shared_bytes=info.shared_bytes,
-        cluster=info.cluster,
-        split=info.split,
-        persistent=info.persistent,
-        flags=info.flags,
-        overlaps="griddepcontrol.wait" in kernel.ptx,
-        symbols=kernel.symbols,
-        tensor_maps=info.tensor_maps,
-        registers=found.registers if found else -1,
-        spill_bytes=found.spill_bytes if found else -1,
-        static_shared_bytes=found.shared_bytes if found else -1,
-    )
+    launch = Launch(**{f.name: getattr(kernel.info, f.name) for f in fields(Launch)})
+    launch = replace(launch, overlaps="griddepcontrol.wait" in kernel.ptx)
+    if found is None:
+        return launch
+    took = {"registers": found.registers, "spill_bytes": found.spill_bytes, "static_shared_bytes": found.shared_bytes}
+    return replace(launch, **took)

@@ -9,7 +9,6 @@ from graphfuse.gpu.lower import KernelInfo, Lowered, emit_ptx
 from graphfuse.gpu.pipeline import fitted
 from graphfuse.ir.core import Func
 from graphfuse.ir.printer import to_text
-from graphfuse.ir.types import Ptr
 from graphfuse.targets import Target
 
 
@@ -19,8 +18,6 @@ class CompiledKernel:
 
     info: KernelInfo
     ptx: str
-    symbols: tuple[str, ...]
-    """Names of the parameters that are numbers."""
     text: str
     """The block function as it was lowered, with layouts."""
     without_wgmma: str | None
@@ -43,11 +40,8 @@ class LoweredKernel:
     def compiled(self) -> CompiledKernel:
         """Let LLVM compile it."""
         (info,) = self.lowered.kernels
-        symbols = tuple(v.hint for v in self.func.params if not isinstance(v.type, Ptr))
         why = self.func.attrs.get(WITHOUT_WGMMA)
-        return CompiledKernel(
-            info, ptx_of(self.lowered), symbols, to_text(self.func), None if why is None else str(why)
-        )
+        return CompiledKernel(info, ptx_of(self.lowered), to_text(self.func), None if why is None else str(why))
 
 
 def ptx_of(lowered: Lowered) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from graphfuse.artifact import TensorMap
+from graphfuse.artifact import Launch
 from graphfuse.codegen import arith, control, index, pointers
 from graphfuse.codegen.kernel import PointerValue, memory_type
 from graphfuse.codegen.lowered import LoweredModule
@@ -56,8 +56,8 @@ SCRATCH = "scratch"
 """The name of the last parameter: global memory for programs, or null when `scratch_bytes` is 0."""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelInfo:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelInfo(Launch):
     """How to launch a kernel."""
 
     name: str
@@ -65,25 +65,12 @@ class KernelInfo:
     """Argument slots in order: tensors, symbols, `scratch`; then one 128-byte slot per tensor map."""
     grid: Dim
     """Programs; 1 where the grid is given at launch."""
-    threads: int
-    """Threads of a block."""
-    shared_bytes: int
-    """Dynamic shared memory of a block."""
     scratch_bytes: Dim
     """Global memory of one program; where there are flags, of one block."""
-    tensor_maps: tuple[TensorMap, ...] = ()
-    cluster: int = 1
-    """Blocks of a cluster."""
-    split: int = 1
-    """Blocks that make a program together: `grid * split` are launched, or with `flags` at most."""
     axes: tuple[Dim, ...] | None = None
     """The grid, axis 0 first; None if it is given at launch."""
     types: tuple[str, ...] = ()
     """The type of each parameter but `scratch`, as IR text has it."""
-    persistent: int = 0
-    """Not 0: launch no more than so many blocks for each multiprocessor; they share out the programs."""
-    flags: int = 0
-    """32-bit words of each block that lie before scratch memory, and are 0 before and after a launch."""
 
 
 Lowered: TypeAlias = LoweredModule[KernelInfo]
@@ -124,16 +111,16 @@ def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInf
     params += [f'ptr byval([128 x i8]) align 64 "nvvm.grid_constant" %map{i}' for i in range(len(kernel.maps))]
     module.function(text.text(f"define ptx_kernel void @{func.name}({', '.join(params)}) {attrs}"))
     names = (*(v.hint or f"arg{i}" for i, v in enumerate(func.params)), SCRATCH)
-    shared = kernel.shared_bytes + kernel.staging_bytes
     axes = block.grid_axes(func)
     return KernelInfo(
-        func.name,
-        names,
-        product(axes or (1,)),
-        threads,
-        shared,
-        kernel.scratch_bytes,
-        tuple(kernel.maps),
+        name=func.name,
+        params=names,
+        grid=product(axes or (1,)),
+        threads=threads,
+        shared_bytes=kernel.shared_bytes + kernel.staging_bytes,
+        scratch_bytes=kernel.scratch_bytes,
+        symbols=tuple(v.hint for v in func.params if not isinstance(v.type, Ptr)),
+        tensor_maps=tuple(kernel.maps),
         axes=axes,
         types=tuple(map(str, func.body.params.types)),
         cluster=cluster,
