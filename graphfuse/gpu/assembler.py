@@ -158,12 +158,8 @@ def read_resources(log: str) -> dict[str, Resources]:
 
 def read_warnings(log: str) -> tuple[str, ...]:
     """Lines with a warning, and notes on wgmma (serialised) and setmaxnreg (ignored), without their prefix."""
-    out: dict[str, None] = {}
-    for line in log.splitlines():
-        if "warning" in line.lower() or "serializ" in line.lower() or "setmaxnreg" in line:
-            text = re.sub(r"^.*?(warning|info)\s*:\s*", "", line, count=1, flags=re.I).strip()
-            out[text] = None
-    return tuple(out)
+    lines = [s for s in log.splitlines() if re.search("warning|serializ", s, re.I) or "setmaxnreg" in s]
+    return tuple(dict.fromkeys(re.sub(r"^.*?(warning|info)\s*:\s*", "", s, count=1, flags=re.I).strip() for s in lines))
 
 
 def _line(message: str) -> str:
