@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphfuse.gpu.emulator.types import TYPES, Array
+from graphfuse.gpu.emulator.types import TYPES, Array, Unary
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +33,22 @@ FORMATS = {
 }
 
 
+ROUNDING: dict[str, Unary] = {
+    "rn": np.rint,
+    "rz": np.trunc,
+    "rm": np.floor,
+    "rp": np.ceil,
+    "rna": lambda x: np.trunc(x + np.copysign(0.5, x)),  # to nearest, ties away from zero
+}
+"""To an integer, by what instructions call it."""
+
+
 def quantise(x: Array, to: Format, mode: str = "rn") -> Array:
     """Float64 values rounded to the nearest of a format by `mode`; overflow as that mode has it (no saturation)."""
     _, exponent = np.frexp(x)
     step = np.maximum(exponent - 1, to.min_exponent) - (to.precision - 1)
     scaled = np.ldexp(x, -step)
-    match mode:
-        case "rn":
-            rounded = np.rint(scaled)
-        case "rz":
-            rounded = np.trunc(scaled)
-        case "rm":
-            rounded = np.floor(scaled)
-        case "rp":
-            rounded = np.ceil(scaled)
-        case _:  # rna: to nearest, ties away from zero
-            rounded = np.trunc(scaled + np.copysign(0.5, scaled))
-    result = np.ldexp(rounded, step)
+    result = np.ldexp(ROUNDING[mode](scaled), step)
     result = np.where(np.isfinite(x), np.copysign(result, x), x)
     over = np.isfinite(x) & (np.abs(result) > to.largest)
     if not over.any():

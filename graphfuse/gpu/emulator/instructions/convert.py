@@ -10,8 +10,7 @@ from graphfuse.gpu.emulator.gang import Gang, Step
 from graphfuse.gpu.emulator.instructions import floating
 from graphfuse.gpu.emulator.types import TYPES, UNSIGNED, Array, PtxType, Unary, packed, unpacked
 
-_INTEGER_ROUNDING: dict[str, Unary] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
-_FLOAT_ROUNDING = ("rn", "rz", "rm", "rp", "rna")
+_INTEGER_ROUNDING = {f"{mode}i": floats.ROUNDING[mode] for mode in ("rn", "rz", "rm", "rp")}
 
 
 @instruction("mov")
@@ -52,7 +51,7 @@ def _pack(d: Decoder, kind: PtxType) -> Step:
     return step
 
 
-@instruction("cvt", mods=" ".join((*_INTEGER_ROUNDING, *_FLOAT_ROUNDING, "ftz sat satfinite relu")))
+@instruction("cvt", mods=" ".join((*_INTEGER_ROUNDING, *floats.ROUNDING, "ftz sat satfinite relu")))
 def cvt(d: Decoder) -> Step:
     """cvt: every pair of types, rounded once; of two f32 the first goes to the high half."""
     to, of = d.types
@@ -67,7 +66,7 @@ def cvt(d: Decoder) -> Step:
 
 
 def _conversion(d: Decoder, to: PtxType, of: PtxType) -> Unary:
-    mode = d.choice(_FLOAT_ROUNDING, "rn")
+    mode = d.choice(floats.ROUNDING, "rn")
     integral = _INTEGER_ROUNDING.get(d.choice(_INTEGER_ROUNDING))
     if of.is_float and to.is_float:
         return _float_to_float(d, to, of, mode, integral)
