@@ -18,7 +18,7 @@ def shfl(d: Decoder) -> Step:
     ops = d.operands(5)
     put, put_inside = d.pair(ops[0])
     a, b, c, members = (d.source(op, "b32") for op in ops[1:])
-    mode = d.choice(("up", "down", "bfly", "idx"))
+    mode = d.choice(("up", "down", "bfly", "idx"), "idx")
 
     def step(g: Gang) -> None:
         check_members(g, full(g, members(g)))
@@ -26,15 +26,8 @@ def shfl(d: Decoder) -> Step:
         segment, clamp = (limit >> 8) & 31, limit & 31
         low = _LANE & segment
         high = low | (clamp & ~segment)
-        match mode:
-            case "up":
-                source = _LANE - by
-            case "down":
-                source = _LANE + by
-            case "bfly":
-                source = _LANE ^ by
-            case _:
-                source = low | (by & ~segment)
+        sources = {"up": _LANE - by, "down": _LANE + by, "bfly": _LANE ^ by, "idx": low | (by & ~segment)}
+        source = sources[mode]
         fits = source >= high if mode == "up" else source <= high
         source = np.where(fits, source, _LANE)
         if g.machine.checks:
