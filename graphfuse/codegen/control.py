@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from graphfuse.codegen.kernel import Kernel, KernelValue, PointerValue, lowers
+from graphfuse.codegen.kernel import Kernel, PointerValue, lowers
 from graphfuse.dialects import control
-from graphfuse.ir.core import Block, Op, Value, attr_int
-from graphfuse.ir.types import Ptr, Type
+from graphfuse.ir.core import Op, Value, attr_int
+from graphfuse.ir.types import Ptr
 from graphfuse.llvm.module import Reg
 from graphfuse.symbolic import INF
 
 
-def _registers(kernel: Kernel, value: Value) -> list[Reg]:
-    found = kernel.values[value]
-    return [found.reg] if isinstance(found, PointerValue) else list(found.vectors)
-
-
-def _value(kernel: Kernel, type_: Type, regs: Sequence[Reg]) -> KernelValue:
-    """Registers as a value; where a merged pointer points is not known."""
-    return PointerValue(regs[0], "") if isinstance(type_, Ptr) else kernel.make(type_, regs)
-
-
-def _take(kernel: Kernel, types: Sequence[Type], regs: Sequence[Reg]) -> list[KernelValue]:
-    """Registers dealt out to values."""
-    out: list[KernelValue] = []
-    at = 0
-    for t in types:
-        n = len(kernel.type_parts(t))
-        out.append(_value(kernel, t, regs[at : at + n]))
-        at += n
+def _registers(kernel: Kernel, values: Iterable[Value]) -> list[Reg]:
+    """Those of all values, one after another."""
+    out: list[Reg] = []
+    for found in map(kernel.values.__getitem__, values):
+        out += [found.reg] if isinstance(found, PointerValue) else found.vectors
     return out
+
+
+def _deal(kernel: Kernel, values: Iterable[Value], registers: Iterable[Reg]) -> None:
+    """Give values their registers; where a merged pointer points is not known."""
+    left = iter(registers)
+    for v in values:
+        own = [next(left) for _ in kernel.type_parts(v.type)]
+        kernel.values[v] = PointerValue(own[0], "") if isinstance(v.type, Ptr) else kernel.make(v.type, own)
+
+
+def _share(kernel: Kernel, values: Iterable[Value], sources: Iterable[Value]) -> None:
+    """Give values what others have."""
+    kernel.values.update(zip(values, [kernel.values[s] for s in sources], strict=True))
 
 
 def loop_metadata(kernel: Kernel) -> str:
@@ -90,40 +90,33 @@ def lower_for(kernel: Kernel, op: Op) -> None:
     high = kernel.bounds.get(upper, (-INF, INF))
     counter, *params = op.body.params.values
     kernel.bounds[counter] = (low[0], max(low[0], high[1] - 1))
-    inits = [r for v in carried for r in _registers(kernel, v)]
+    inits = _registers(kernel, carried)
     if low[0] == low[1] and high[0] == high[1] and high[0] - low[0] <= step:
-        _lower_constant_trip(kernel, op, inits, runs=high[0] > low[0])
+        _lower_constant_trip(kernel, op, runs=high[0] > low[0])
         return
 
     def body(i: Reg, phis: list[Reg]) -> list[Reg]:
         kernel.values[counter] = kernel.make(counter.type, [i])
-        for param, value in zip(params, _take(kernel, op.types, phis), strict=True):
-            kernel.values[param] = value
+        _deal(kernel, params, phis)
         kernel.lower_ops(op.body.ops[:-1])
-        return [r for v in op.body.terminator.operands for r in _registers(kernel, v)]
+        return _registers(kernel, op.body.terminator.operands)
 
     results = emit_loop(
         kernel, kernel.scalar(lower), kernel.scalar(upper), step, inits, body, is_certain=low[1] < high[0]
     )
-    for result, value in zip(op.results, _take(kernel, op.types, results), strict=True):
-        kernel.values[result] = value
+    _deal(kernel, op.results, results)
 
 
-def _lower_constant_trip(kernel: Kernel, op: Op, inits: list[Reg], *, runs: bool) -> None:
+def _lower_constant_trip(kernel: Kernel, op: Op, *, runs: bool) -> None:
     """No trip or one."""
-    last = inits
-    if runs:
-        counter, *params = op.body.params.values
-        kernel.values[counter] = kernel.values[op.operands[0]]
-        kernel.bounds[counter] = kernel.bounds[op.operands[0]]
-        for param, source in zip(params, op.operands[2:], strict=True):
-            kernel.values[param] = kernel.values[source]
-        kernel.lower_ops(op.body.ops[:-1])
-        for result, v in zip(op.results, op.body.terminator.operands, strict=True):
-            kernel.values[result] = kernel.values[v]
+    lower, _, *carried = op.operands
+    if not runs:
+        _deal(kernel, op.results, _registers(kernel, carried))
         return
-    for result, value in zip(op.results, _take(kernel, op.types, last), strict=True):
-        kernel.values[result] = value
+    kernel.bounds[op.body.params.values[0]] = kernel.bounds[lower]
+    _share(kernel, op.body.params.values, (lower, *carried))
+    kernel.lower_ops(op.body.ops[:-1])
+    _share(kernel, op.results, op.body.terminator.operands)
 
 
 @lowers(control.while_)
@@ -131,7 +124,7 @@ def lower_while(kernel: Kernel, op: Op) -> None:
     """A loop tested at the top, behind the blocks of its condition."""
     text = kernel.text
     condition, body = op.bodies
-    inits = [r for v in op.operands for r in _registers(kernel, v)]
+    inits = _registers(kernel, op.operands)
     head, inside, after = text.fresh("while"), text.fresh("do"), text.fresh("done")
     before = text.reserve()
     source = text.label
@@ -140,27 +133,24 @@ def lower_while(kernel: Kernel, op: Op) -> None:
         text.start(head)
         heads = text.reserve()
         phis = [text.phi(r.type, f"%{text.fresh('c')}") for r in inits]
-        for param, value in zip(condition.params.values, _take(kernel, op.types, phis), strict=True):
-            kernel.values[param] = value
+        _deal(kernel, condition.params.values, phis)
         kernel.lower_ops(condition.ops[:-1])
         goes_on, *yielded = condition.terminator.operands
-        regs = [r for v in yielded for r in _registers(kernel, v)]
+        regs = _registers(kernel, yielded)
         behind, tested = text.reserve(), text.label
         text.line(f"br {kernel.scalar(goes_on)}, label %{inside}, label %{after}")
         with text.scope(behind):
             text.start(inside)
-            for param, value in zip(body.params.values, yielded, strict=True):
-                kernel.values[param] = kernel.values[value]
+            _share(kernel, body.params.values, yielded)
             kernel.lower_ops(body.ops[:-1])
-            lasts = [r for v in body.terminator.operands for r in _registers(kernel, v)]
+            lasts = _registers(kernel, body.terminator.operands)
             latch = text.label
             text.line(f"br label %{head}, !llvm.loop {loop_metadata(kernel)}")
         for phi, init, last in zip(phis, inits, lasts, strict=True):
             heads.append(f"  {phi.text} = phi {phi.type} [ {init.text}, %{source} ], [ {last.text}, %{latch} ]")
     text.start(after)
     results = [text.emit(r.type, f"phi {r.type} [ {r.text}, %{tested} ]") for r in regs]
-    for result, value in zip(op.results, _take(kernel, op.types, results), strict=True):
-        kernel.values[result] = value
+    _deal(kernel, op.results, results)
 
 
 @lowers(control.if_)
@@ -182,18 +172,12 @@ def emit_if(kernel: Kernel, op: Op, begin: Callable[[], None]) -> None:
         with text.scope(before):
             text.start(label)
             begin()
-            ends.append(_branch(kernel, body))
+            kernel.lower_ops(body.ops[:-1])
+            ends.append((text.label, _registers(kernel, body.terminator.operands)))
             text.line(f"br label %{after}")
     text.start(after)
     results: list[Reg] = []
     for regs in zip(*(e[1] for e in ends), strict=True):
         sources = ", ".join(f"[ {r.text}, %{end[0]} ]" for r, end in zip(regs, ends, strict=True))
         results.append(text.emit(regs[0].type, f"phi {regs[0].type} {sources}"))
-    for result, value in zip(op.results, _take(kernel, op.types, results), strict=True):
-        kernel.values[result] = value
-
-
-def _branch(kernel: Kernel, body: Block) -> tuple[str, list[Reg]]:
-    kernel.lower_ops(body.ops[:-1])
-    regs = [r for v in body.terminator.operands for r in _registers(kernel, v)]
-    return kernel.text.label, regs
+    _deal(kernel, op.results, results)
