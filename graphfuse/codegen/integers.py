@@ -140,9 +140,7 @@ def _abs(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
 
 def _total(name: str, kernel: Kernel, x: Reg) -> Reg:
     """An intrinsic that may be told to leave some results undefined, and is not."""
-    symbol = f"@llvm.{name}.{suffix(x.type)}"
-    kernel.text.module.entity(f"declare {x.type} {symbol}({x.type}, i1)")
-    return kernel.text.emit(x.type, f"call {x.type} {symbol}({x}, i1 false)")
+    return kernel.call(x.type, f"@llvm.{name}.{suffix(x.type)}", (x, Reg("false", "i1")))
 
 
 def _sign(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:

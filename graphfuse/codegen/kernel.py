@@ -231,9 +231,12 @@ class Kernel(ABC):
     def intrinsic(self, name: str, type_: str, *operands: Operand, overload: str = "") -> Reg:
         """Call `llvm.<name>.<overload>`, by default overloaded on `type_`, its result."""
         symbol = f"@llvm.{name}.{overload or suffix(type_)}"
-        regs = [operand(x, type_) for x in operands]
-        self.declare(type_, symbol, regs)
-        return self.text.emit(type_, f"call {type_} {symbol}({', '.join(map(str, regs))})")
+        return self.call(type_, symbol, [operand(x, type_) for x in operands])
+
+    def call(self, type_: str, symbol: str, operands: Sequence[Reg]) -> Reg:
+        """Call an external function, which is declared from this use of it."""
+        self.declare(type_, symbol, operands)
+        return self.text.emit(type_, f"call {type_} {symbol}({', '.join(map(str, operands))})")
 
     def declare(self, type_: str, symbol: str, operands: Sequence[Reg]) -> None:
         """Declare an external symbol from a use of it."""

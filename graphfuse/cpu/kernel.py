@@ -286,8 +286,7 @@ class Kernel(shared.Kernel):
         operands = [x]
         if feature == "avx512f":  # no lane masked, rounding as it is
             operands += [Reg("zeroinitializer", type_), integer(-1, "i16"), integer(4, "i32")]
-        self.declare(type_, symbol, operands)
-        return self.text.emit(type_, f"call {type_} {symbol}({', '.join(map(str, operands))})")
+        return self.call(type_, symbol, operands)
 
     # memory that may overlap
 

@@ -76,30 +76,23 @@ class _Factor:
 
     def multiply_add(self, a: Reg, acc: Reg) -> Reg:
         """acc + the four products of each lane."""
-        kernel = self.kernel
         if self.by_fours:
-            symbol = f"@llvm.x86.avx512.vpdpbusd.{32 * self.width}"
-            type_ = acc.type
-            kernel.text.module.entity(f"declare {type_} {symbol}({type_}, {type_}, {type_})")
-            return kernel.text.emit(type_, f"call {type_} {symbol}({acc}, {a}, {self.x})")
+            return self.kernel.call(acc.type, f"@llvm.x86.avx512.vpdpbusd.{32 * self.width}", (acc, a, self.x))
         for left, right in zip(self._parts(a, signed=self.left_signed), self.parts, strict=True):
-            acc = kernel.binary("add", acc, self._multiply(left, right))
+            acc = self.kernel.binary("add", acc, self._multiply(left, right))
         return acc
 
     def _multiply(self, left: Reg, right: Reg) -> Reg:
         if not self.by_pairs:
             return self.kernel.binary("mul", left, right)
-        symbol, type_ = f"@llvm.x86.{PAIRS[self.width]}", vector_type("i32", self.width)
-        self.kernel.text.module.entity(f"declare {type_} {symbol}({left.type}, {left.type})")
-        return self.kernel.text.emit(type_, f"call {type_} {symbol}({left}, {right})")
+        return self.kernel.call(vector_type("i32", self.width), f"@llvm.x86.{PAIRS[self.width]}", (left, right))
 
     def _parts(self, x: Reg, *, signed: bool) -> list[Reg]:
         """Even and odd bytes as halves, or each of the four as a lane of its own."""
         kernel = self.kernel
         bits, count = (16, 2) if self.by_pairs else (32, FOUR)
         if self.by_pairs:
-            halves = vector_type("i16", 2 * self.width)
-            x = kernel.text.emit(halves, f"bitcast {x} to {halves}")
+            x = kernel.recast(x, vector_type("i16", 2 * self.width))
         shift = "ashr" if signed else "lshr"
         out: list[Reg] = []
         for i in range(count):
