@@ -292,10 +292,8 @@ def lower_elementwise(kernel: Kernel, op: Op) -> None:
 @lowers(block.assume)
 def lower_assume(kernel: Kernel, op: Op) -> None:
     """Nothing: what it promises is read from the op."""
-    source = op.operands[0]
-    kernel.values[op.result] = kernel.values[source]
-    if source in kernel.bounds:
-        kernel.bounds[op.result] = kernel.bounds[source]
+    kernel.values[op.result] = kernel.values[op.operands[0]]
+    kernel.bound_alike(op)
 
 
 @lowers(block.fma)
@@ -338,8 +336,8 @@ def lower_cast(kernel: Kernel, op: Op) -> None:
     tile, to = kernel.registers(op.operands[0]), attr_scalar(op, "to")
     saturate = bool(op.attrs.get("saturate", False))
     kernel.set(op, convert.cast_all(kernel, tile.vectors, tile.elem, to, saturate=saturate))
-    if tile.elem.is_integer and to.name == "i64" and op.operands[0] in kernel.bounds:
-        kernel.bounds[op.result] = kernel.bounds[op.operands[0]]
+    if tile.elem.is_integer and to.name == "i64":
+        kernel.bound_alike(op)
 
 
 @lowers(block.bitcast)

@@ -214,6 +214,11 @@ class Kernel(ABC):
         """Define an op's only result."""
         self.values[op.result] = self.make(op.types[0], vectors)
 
+    def bound_alike(self, op: Op) -> None:
+        """What is known of an op's first operand holds of its result."""
+        if op.operands[0] in self.bounds:
+            self.bounds[op.result] = self.bounds[op.operands[0]]
+
     # instructions
 
     def to_float8(self, xs: Sequence[Reg], to: Scalar, *, saturate: bool) -> list[Reg] | None:

@@ -22,8 +22,7 @@ def lower_splat(kernel: Kernel, op: Op) -> None:
     """One splat for each width."""
     x = kernel.scalar(op.operands[0])
     kernel.set(op, [kernel.splat(x, w) for _, w in kernel.type_parts(op.types[0])])
-    if op.operands[0] in kernel.bounds:
-        kernel.bounds[op.result] = kernel.bounds[op.operands[0]]
+    kernel.bound_alike(op)
 
 
 @lowers(block.arange)
@@ -45,8 +44,7 @@ def lower_broadcast(kernel: Kernel, op: Op) -> None:
     """Whole vectors are shared; a last dim of 1 is splatted, once for each row."""
     tile = kernel.tile(op.operands[0])
     shape = tile_of(op.result).shape
-    if op.operands[0] in kernel.bounds:
-        kernel.bounds[op.result] = kernel.bounds[op.operands[0]]
+    kernel.bound_alike(op)
     spans = kernel.spans(shape)
     rows: dict[int, list[Reg]] = {}
     out: list[Reg] = []
@@ -76,8 +74,7 @@ def _flat(index: Sequence[int], shape: Sequence[int]) -> int:
 def lower_reshape(kernel: Kernel, op: Op) -> None:
     """Free while the last dim stays; otherwise lanes are picked anew."""
     tile = kernel.tile(op.operands[0])
-    if op.operands[0] in kernel.bounds:
-        kernel.bounds[op.result] = kernel.bounds[op.operands[0]]
+    kernel.bound_alike(op)
     shape = tile_of(op.result).shape
     if (shape[-1] if shape else 1) == tile.columns:
         kernel.set(op, tile.vectors, tile.scalars)
@@ -97,8 +94,7 @@ def lower_trans(kernel: Kernel, op: Op) -> None:
     """Square blocks by rounds of two-input shuffles, anything else lane by lane."""
     tile = kernel.tile(op.operands[0])
     order = list(attr_ints(op, "perm"))
-    if op.operands[0] in kernel.bounds:
-        kernel.bounds[op.result] = kernel.bounds[op.operands[0]]
+    kernel.bound_alike(op)
     rank = len(order)
     if order == list(range(rank)):
         kernel.set(op, tile.vectors, tile.scalars)
