@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from graphfuse.codegen import convert, vecmath
-from graphfuse.codegen.integers import INTEGER
+from graphfuse.codegen.integers import INTEGER, Emit, plain
 from graphfuse.codegen.kernel import (
     Kernel,
     PointerValue,
@@ -26,8 +26,6 @@ from graphfuse.errors import UnsupportedError
 from graphfuse.ir.core import Op, attr_number, attr_scalar
 from graphfuse.ir.types import F32, F64, Ptr, Scalar
 from graphfuse.llvm.module import Reg
-
-Emit = Callable[[Kernel, Scalar, Sequence[Reg]], Reg]
 
 _PREDICATES = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
 
@@ -69,10 +67,6 @@ def call(kernel: Kernel, fn: VectorFunction, xs: Sequence[Reg]) -> Reg:
     for text in (*fn.declarations, fn.definition):
         kernel.text.module.entity(text)
     return kernel.text.emit(xs[0].type, f"call {xs[0].type} @{fn.symbol}({', '.join(map(str, xs))})")
-
-
-def _binary(name: str) -> Emit:
-    return lambda k, _, xs: k.binary(name, *xs)
 
 
 def _intrinsic(name: str) -> Emit:
@@ -268,7 +262,7 @@ def _atan2(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
 
 
 FLOAT: dict[str, Emit] = {
-    "add": _binary("fadd"), "sub": _binary("fsub"), "mul": _binary("fmul"), "div": _binary("fdiv"),
+    "add": plain("fadd"), "sub": plain("fsub"), "mul": plain("fmul"), "div": plain("fdiv"),
     "floordiv": _floordiv, "floormod": _floormod, "truncmod": _truncmod, "max": _extreme("max"), "min": _extreme("min"),
     "neg": _neg, "abs": _intrinsic("fabs"), "sign": _sign, "sqrt": _intrinsic("sqrt"),
     "floor": _intrinsic("floor"), "ceil": _intrinsic("ceil"), "trunc": _intrinsic("trunc"),

@@ -25,22 +25,17 @@ def _wrapped(name: str) -> Emit:
     return lambda k, elem, xs: wrap(k, k.binary(name, *xs), elem)
 
 
-def _plain(name: str) -> Emit:
+def plain(name: str) -> Emit:
+    """An instruction on two operands."""
     return lambda k, _, xs: k.binary(name, *xs)
 
 
 def _compared(signed: str, unsigned: str) -> Emit:
-    def emit(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
-        return kernel.compare(f"icmp {signed if elem.is_signed else unsigned}", *xs)
-
-    return emit
+    return lambda k, elem, xs: k.compare(f"icmp {signed if elem.is_signed else unsigned}", *xs)
 
 
 def _extreme(name: str) -> Emit:
-    def emit(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
-        return kernel.intrinsic(("s" if elem.is_signed else "u") + name, xs[0].type, *xs)
-
-    return emit
+    return lambda k, elem, xs: k.intrinsic(("s" if elem.is_signed else "u") + name, xs[0].type, *xs)
 
 
 def _divide(kernel: Kernel, elem: Scalar, a: Reg, b: Reg) -> tuple[Reg, Reg]:
@@ -224,7 +219,7 @@ INTEGER: dict[str, Emit] = {
     "add": _wrapped("add"), "sub": _wrapped("sub"), "mul": _wrapped("mul"),
     "floordiv": _floordiv, "truncdiv": _truncdiv, "floormod": _floormod, "truncmod": _truncmod, "pow": _pow,
     "max": _extreme("max"), "min": _extreme("min"),
-    "and": _plain("and"), "or": _plain("or"), "xor": _plain("xor"), "shl": _shl, "shr": _shr,
+    "and": plain("and"), "or": plain("or"), "xor": plain("xor"), "shl": _shl, "shr": _shr,
     "eq": _compared("eq", "eq"), "ne": _compared("ne", "ne"), "lt": _compared("slt", "ult"),
     "le": _compared("sle", "ule"), "gt": _compared("sgt", "ugt"), "ge": _compared("sge", "uge"),
     "neg": _neg, "abs": _abs, "sign": _sign, "not": _not,

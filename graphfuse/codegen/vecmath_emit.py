@@ -6,7 +6,7 @@ scalar type. Elements: f32 f64 i32 i64 i1, and in scalar functions any type as L
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,6 +14,14 @@ _LLVM_ELEM: Final = {"f32": "float", "f64": "double", "i32": "i32", "i64": "i64"
 INTEGER_OF: Final = {"f32": "i32", "f64": "i64"}
 _FLOAT_OF: Final = {"i32": "f32", "i64": "f64"}
 _FLOAT_OPS: Final = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
+
+
+def _binary(op: str) -> Callable[["Value", "Operand"], "Value"]:
+    return lambda left, right: left.code.binary(op, left, right)
+
+
+def _comparison(predicate: str) -> Callable[["Value", "Operand"], "Value"]:
+    return lambda left, right: left.code.compare(predicate, left, right)
 
 
 @dataclass(frozen=True)
@@ -24,55 +32,29 @@ class Value:
     ref: str
     elem: str
 
-    def __add__(self, other: "Operand") -> "Value":
-        return self.code.binary("add", self, other)
-
-    def __sub__(self, other: "Operand") -> "Value":
-        return self.code.binary("sub", self, other)
+    __add__ = _binary("add")
+    __sub__ = _binary("sub")
+    __mul__ = _binary("mul")
+    __truediv__ = _binary("div")
+    __and__ = _binary("and")
+    __or__ = _binary("or")
+    __xor__ = _binary("xor")
+    __lshift__ = _binary("shl")
+    __rshift__ = _binary("lshr")  # zeros come in
+    # comparisons are ordered (false on nan), except `is_not`
+    __lt__ = _comparison("lt")
+    __le__ = _comparison("le")
+    __gt__ = _comparison("gt")
+    __ge__ = _comparison("ge")
 
     def __rsub__(self, other: float) -> "Value":
         return self.code.binary("sub", self.code.constant(other, self.elem), self)
-
-    def __mul__(self, other: "Operand") -> "Value":
-        return self.code.binary("mul", self, other)
-
-    def __truediv__(self, other: "Operand") -> "Value":
-        return self.code.binary("div", self, other)
 
     def __rtruediv__(self, other: float) -> "Value":
         return self.code.binary("div", self.code.constant(other, self.elem), self)
 
     def __neg__(self) -> "Value":
         return self.code.emit(self.elem, f"fneg {self.typed}")
-
-    def __and__(self, other: "Operand") -> "Value":
-        return self.code.binary("and", self, other)
-
-    def __or__(self, other: "Operand") -> "Value":
-        return self.code.binary("or", self, other)
-
-    def __xor__(self, other: "Operand") -> "Value":
-        return self.code.binary("xor", self, other)
-
-    def __lshift__(self, count: int) -> "Value":
-        return self.code.binary("shl", self, count)
-
-    def __rshift__(self, count: int) -> "Value":
-        """Shift right, zeros coming in."""
-        return self.code.binary("lshr", self, count)
-
-    # comparisons are ordered (false on nan), except `is_not`
-    def __lt__(self, other: "Operand") -> "Value":
-        return self.code.compare("lt", self, other)
-
-    def __le__(self, other: "Operand") -> "Value":
-        return self.code.compare("le", self, other)
-
-    def __gt__(self, other: "Operand") -> "Value":
-        return self.code.compare("gt", self, other)
-
-    def __ge__(self, other: "Operand") -> "Value":
-        return self.code.compare("ge", self, other)
 
     def is_(self, other: "Operand") -> "Value":
         """Lanes that are equal."""
