@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from graphfuse.codegen.kernel import Kernel, integer, lowers, vector_type, width_of
+from graphfuse.codegen.kernel import Kernel, integer, lowers, suffix, vector_type, width_of
 from graphfuse.dialects import block
-from graphfuse.ir.core import Op, attr_number
+from graphfuse.ir.core import Op, attr_int
 from graphfuse.ir.types import Tile
-from graphfuse.llvm.module import Reg
+from graphfuse.llvm.module import FunctionText, Reg
 from graphfuse.symbolic import INF, Atom, Call, Dim, Expr, Ranges, Sym, bounds
 
 _I32 = (-(1 << 31), (1 << 31) - 1)
@@ -58,15 +58,12 @@ class _Arithmetic:
 
     def _symbol(self, name: str) -> Reg:
         x = self._regs[name]
-        if self._element == "i64":
-            return x
-        type_ = vector_type(self._element, width_of(x.type))
-        return self._text.pure(type_, f"trunc {x} to {type_}", x)
+        return x if self._element == "i64" else _converted(self._text, "trunc", x, self._element)
 
     def _call(self, call: Call) -> Reg:
         if self._element == "i64" and self._divides_in_i32(call):
             narrow = _Arithmetic(self._kernel, self._regs, self._ranges, "i32", self._width)
-            return self._widest(narrow._call(call))
+            return _converted(self._text, "sext", narrow._call(call), "i64")
         a, b = (self.dim(d) for d in call.args)
         if call.fn in ("min", "max"):
             return self._intrinsic(f"s{call.fn}", a, b)
@@ -74,16 +71,9 @@ class _Arithmetic:
             if bounds(call.args[1], self._ranges)[1] > _I32[1]:  # more than is divided, however large
                 b = self._intrinsic("smin", b, integer(_I32[1], self._element))
             narrow = _Arithmetic(self._kernel, self._regs, self._ranges, "i32", self._width)
-            return self._widest(narrow._divided(call, *(self._narrow(r) for r in (a, b))))
+            short = (_converted(self._text, "trunc", x, "i32") for x in (a, b))
+            return _converted(self._text, "sext", narrow._divided(call, *short), "i64")
         return self._divided(call, a, b)
-
-    def _narrow(self, x: Reg) -> Reg:
-        type_ = vector_type("i32", width_of(x.type))
-        return self._text.pure(type_, f"trunc {x} to {type_}", x)
-
-    def _widest(self, x: Reg) -> Reg:
-        type_ = vector_type("i64", width_of(x.type))
-        return self._text.pure(type_, f"sext {x} to {type_}", x)
 
     def _divided(self, call: Call, a: Reg, b: Reg) -> Reg:
         """The quotient or remainder of the arguments' values."""
@@ -127,8 +117,7 @@ class _Arithmetic:
 
     def _intrinsic(self, name: str, a: Reg, b: Reg) -> Reg:
         a, b = self._fit(a, b)
-        where = f"v{width_of(a.type)}" if a.type.startswith("<") else ""
-        symbol = f"@llvm.{name}.{where}{self._element}"
+        symbol = f"@llvm.{name}.{suffix(a.type)}"
         self._kernel.declare(a.type, symbol, (a, b))
         return self._text.pure(a.type, f"call {a.type} {symbol}({a}, {b})", a, b)
 
@@ -140,6 +129,12 @@ class _Arithmetic:
         return r if width_of(r.type) == width else self._kernel.splat(r, width)
 
 
+def _converted(text: FunctionText, name: str, x: Reg, element: str) -> Reg:
+    """An integer of another width, made as far out as the integer itself."""
+    type_ = vector_type(element, width_of(x.type))
+    return x if x.type == type_ else text.pure(type_, f"{name} {x} to {type_}", x)
+
+
 def emit_dim(kernel: Kernel, dim: Dim) -> Reg:
     """A dim over the kernel's own symbols, as an i64."""
     return _Arithmetic(kernel, kernel.symbols, kernel.ranges, "i64", 1).dim(dim)
@@ -148,9 +143,9 @@ def emit_dim(kernel: Kernel, dim: Dim) -> Reg:
 @lowers(block.program_id)
 def lower_program_id(kernel: Kernel, op: Op) -> None:
     """What the target says, and what that can be."""
-    axis = attr_number(op, "axis")
-    kernel.set(op, [kernel.position(int(axis))])
-    most = _programs(kernel, int(axis))
+    axis = attr_int(op, "axis", 0)
+    kernel.set(op, [kernel.position(axis)])
+    most = _programs(kernel, axis)
     kernel.bounds[op.result] = (0, INF) if most is None else numbers_below(kernel, most)
 
 
@@ -164,7 +159,7 @@ def numbers_below(kernel: Kernel, programs: Dim) -> tuple[int, int]:
 @lowers(block.num_programs)
 def lower_num_programs(kernel: Kernel, op: Op) -> None:
     """From the function's own grid, else what the target says."""
-    axis = int(attr_number(op, "axis"))
+    axis = attr_int(op, "axis", 0)
     count = _programs(kernel, axis)
     kernel.set(op, [kernel.count(axis) if count is None else emit_dim(kernel, count)])
     kernel.bounds[op.result] = (0, INF) if count is None else bounds(count, kernel.ranges)
@@ -197,9 +192,7 @@ def lower_index(kernel: Kernel, op: Op) -> None:
     for i, (_, width) in enumerate(kernel.type_parts(type_)):
         regs = kernel.symbols | {n: t.vectors[i if t.shape else 0] for n, t in tiles.items()}
         x = _Arithmetic(kernel, regs, ranges, element, width).dim(dim)
-        x = x if width_of(x.type) == width else kernel.splat(x, width)
-        wide = vector_type("i64", width)
-        out.append(x if x.type == wide else kernel.text.pure(wide, f"sext {x} to {wide}", x))
+        out.append(_converted(kernel.text, "sext", x if width_of(x.type) == width else kernel.splat(x, width), "i64"))
     kernel.set(op, out)
 
 
