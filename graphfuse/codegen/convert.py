@@ -50,7 +50,7 @@ def cast_all(kernel: Kernel, xs: Sequence[Reg], source: Scalar, to: Scalar, *, s
             return out
     if is_float8(source) and to.is_float and source != to and (wide := kernel.from_float8(xs, source)) is not None:
         return [float_to_float(kernel, x, F32, to, saturate=saturate) for x in wide]
-    if (source, to) == (BF16, F32) and _native_bfloat(kernel) and len(xs) % 2 == 0:
+    if (source, to) == (BF16, F32) and kernel.instructions.bfloats and len(xs) % 2 == 0:
         pairs = zip(xs[::2], xs[1::2], strict=True)
         return [x for low, high in pairs for x in _bf16_pair_to_f32(kernel, low, high)]
     return [cast(kernel, x, source, to, saturate=saturate) for x in xs]
@@ -140,28 +140,20 @@ def _round_to_odd(kernel: Kernel, x: Reg) -> Reg:
     return kernel.convert("bitcast", odd, "float")
 
 
-def _native_half(kernel: Kernel) -> bool:
-    return kernel.instructions.halves
-
-
-def _native_bfloat(kernel: Kernel) -> bool:
-    return kernel.instructions.bfloats
-
-
 def _half_to_f32(kernel: Kernel, x: Reg) -> Reg:
-    if _native_half(kernel):
+    if kernel.instructions.halves:
         return kernel.convert("fpext", kernel.convert("bitcast", x, "half"), "float")
     return small_floats.to_f32(kernel, x, F16)
 
 
 def _f32_to_half(kernel: Kernel, x: Reg) -> Reg:
-    if _native_half(kernel):
+    if kernel.instructions.halves:
         return kernel.convert("bitcast", kernel.convert("fptrunc", x, "half"), "i16")
     return small_floats.from_f32(kernel, x, F16)
 
 
 def _bf16_to_f32(kernel: Kernel, x: Reg) -> Reg:
-    if _native_bfloat(kernel):
+    if kernel.instructions.bfloats:
         return kernel.convert("fpext", kernel.convert("bitcast", x, "bfloat"), "float")
     wide = kernel.convert("zext", x, "i32")
     return kernel.convert("bitcast", kernel.binary("shl", wide, 16), "float")
@@ -177,7 +169,7 @@ def _bf16_pair_to_f32(kernel: Kernel, low: Reg, high: Reg) -> tuple[Reg, Reg]:
 
 def _f32_to_bf16(kernel: Kernel, x: Reg) -> Reg:
     """Add half of the last kept bit, less one unless it is odd; NaN keeps a bit."""
-    if _native_bfloat(kernel):
+    if kernel.instructions.bfloats:
         return kernel.convert("bitcast", kernel.convert("fptrunc", x, "bfloat"), "i16")
     bits = kernel.convert("bitcast", x, "i32")
     odd = kernel.binary("and", kernel.binary("lshr", bits, 16), 1)
@@ -192,10 +184,8 @@ def _f32_to_bf16(kernel: Kernel, x: Reg) -> Reg:
 
 def _integer_to_float(kernel: Kernel, x: Reg, source: Scalar, to: Scalar, *, saturate: bool) -> Reg:
     """Through f32, or f64 if that is inexact; i64 to a narrow float rounds to odd on the way."""
-    if to in (F32, F64):
-        return kernel.convert("sitofp" if source.is_signed else "uitofp", x, register_type(to))
-    wide = F64 if source.bits > 16 else F32
-    if source.bits == 64:
+    wide = to if to in (F32, F64) else F64 if source.bits > 16 else F32
+    if source.bits == 64 and wide != to:
         x = _shorten(kernel, x, source)
     out = kernel.convert("sitofp" if source.is_signed else "uitofp", x, register_type(wide))
     return float_to_float(kernel, out, wide, to, saturate=saturate)
