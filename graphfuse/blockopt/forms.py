@@ -47,9 +47,7 @@ class Form:
 
 def _range(elem: Scalar) -> tuple[int, int]:
     """Of the numbers of a type, as far as bounds are told from none."""
-    if elem.bits == 64:
-        return -INF, INF
-    return (-(1 << elem.bits - 1), (1 << elem.bits - 1) - 1) if elem.is_signed else (0, (1 << elem.bits) - 1)
+    return (-INF, INF) if elem.bits == 64 else elem.limits
 
 
 class Forms:

@@ -19,7 +19,7 @@ from graphfuse.ir.types import I64, Scalar
 def symbolic_parameters(func: Func) -> Func:
     """Pass every signed integer of at most 32 bits, and every unsigned one below, as a symbol."""
     types = func.body.params.types
-    narrow = [i for i, t in enumerate(types) if isinstance(t, Scalar) and t.is_integer and _is_narrow(t)]
+    narrow = [i for i, t in enumerate(types) if isinstance(t, Scalar) and t.is_integer and 8 <= t.bits < 64]
     if not narrow:
         return func
     hints = func.body.params.hints
@@ -31,14 +31,6 @@ def symbolic_parameters(func: Func) -> Func:
         old = types[i]
         assert isinstance(old, Scalar), "a narrow integer"
         maker.values[func.params[i]] = maker.builder(block.cast, params.values[i], to=old)
-        ranges[hints[i], *_range(old)] = None
+        ranges[hints[i], *old.limits] = None
     body = maker.body(func.body, params)
     return Func(func.name, Block(body.params, (*maker.builder.ops, *body.ops)), func.attrs, tuple(ranges))
-
-
-def _is_narrow(t: Scalar) -> bool:
-    return 8 <= t.bits < 64
-
-
-def _range(t: Scalar) -> tuple[int, int]:
-    return (-(1 << t.bits - 1), (1 << t.bits - 1) - 1) if t.is_signed else (0, (1 << t.bits) - 1)

@@ -69,15 +69,8 @@ def resize(kernel: Kernel, x: Reg, source: Scalar, to: Scalar) -> Reg:
     return kernel.convert("sext" if source.is_signed else "zext", x, want)
 
 
-def _integer_limits(elem: Scalar) -> tuple[int, int]:
-    if elem.is_signed:
-        return -(1 << (elem.bits - 1)), (1 << (elem.bits - 1)) - 1
-    return 0, (1 << elem.bits) - 1
-
-
 def _clamp(kernel: Kernel, x: Reg, source: Scalar, to: Scalar) -> Reg:
-    low, high = _integer_limits(to)
-    s_low, s_high = _integer_limits(source)
+    (low, high), (s_low, s_high) = to.limits, source.limits
     sign = "s" if source.is_signed else "u"
     if low > s_low:
         x = kernel.intrinsic(f"{sign}max", x.type, x, low)

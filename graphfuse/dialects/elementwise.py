@@ -205,9 +205,7 @@ def neutral(kind: str, elem: Scalar) -> bool | float:
         return math.nan
     if elem.is_float:
         return -math.inf if kind == "max" else math.inf
-    top = (1 << (elem.bits - elem.is_signed)) - 1
-    low = -top - 1 if elem.is_signed else 0
-    return low if kind == "max" else top
+    return elem.limits[0 if kind == "max" else 1]
 
 
 def check_reduce_kind(kind: str, elem: Scalar, kinds: Sequence[str] = REDUCE_KINDS) -> None:

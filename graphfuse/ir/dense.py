@@ -110,8 +110,8 @@ def parse_values(text: str, shape: tuple[int, ...], elem: Scalar) -> Dense:
         values = [int(w == "true") for w in words]
     else:
         values = [int(w) for w in words]
-        low = -(1 << (elem.bits - 1)) if elem.is_signed else 0
-        if any(not low <= v < low + (1 << elem.bits) for v in values):
+        low, high = elem.limits
+        if any(not low <= v <= high for v in values):
             raise OverflowError(f"a value is out of range for {elem}")
     wide = np.uint64 if elem.name == "u64" else np.int64
     return Dense(np.array(values, wide).astype(dtype).reshape(shape))

@@ -53,6 +53,13 @@ class Scalar:
         """Signed integer."""
         return self.name.startswith("i")
 
+    @property
+    def limits(self) -> tuple[int, int]:
+        """Of an integer: the least and the largest."""
+        if self.is_signed:
+            return -(1 << self.bits - 1), (1 << self.bits - 1) - 1
+        return 0, (1 << self.bits) - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Ptr:
