@@ -157,30 +157,22 @@ def _type_rule(
     fn: Function, check: Callable[[Function, tuple[Type, ...]], Type], wraps: Callable[[Type], Scalar] | None
 ) -> Callable[..., Type]:
     """The rule of a function; of one whose wrapping can be ruled out, `wraps` gives an operand's element."""
-    if wraps is not None:
 
-        def arithmetic(a: Type, b: Type, *, nsw: bool = False) -> Type:
-            out = check(fn, (a, b))
-            if nsw and not wraps(a).is_signed:
-                raise VerifyError(f"nsw is a promise about signed integers, got {a}")
-            return out
-
-        arithmetic.__doc__ = f"{fn.doc} `nsw` promises that none does that matters."
-        return arithmetic
-
-    if fn.arity == 1:
-
-        def unary(a: Type) -> Type:
-            return check(fn, (a,))
-
-        unary.__doc__ = fn.doc
-        return unary
+    def unary(a: Type) -> Type:
+        return check(fn, (a,))
 
     def binary(a: Type, b: Type) -> Type:
         return check(fn, (a, b))
 
-    binary.__doc__ = fn.doc
-    return binary
+    def arithmetic(a: Type, b: Type, *, nsw: bool = False) -> Type:
+        out = check(fn, (a, b))
+        if nsw and wraps is not None and not wraps(a).is_signed:
+            raise VerifyError(f"nsw is a promise about signed integers, got {a}")
+        return out
+
+    rule = arithmetic if wraps is not None else unary if fn.arity == 1 else binary
+    rule.__doc__ = fn.doc + (" `nsw` promises that none does that matters." if wraps is not None else "")
+    return rule
 
 
 REDUCE_KINDS = ("sum", "prod", "max", "min", "any", "all")
