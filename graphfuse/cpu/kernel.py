@@ -89,6 +89,11 @@ class TileValue(Registers):
         """The lanes of each vector."""
         return [s.width for s in self.spans] * self.rows
 
+    def row(self, number: int) -> tuple[Reg, ...]:
+        """The vectors of a row."""
+        n = len(self.spans)
+        return self.vectors[number * n : (number + 1) * n]
+
     def locate(self, position: int) -> tuple[Reg, int]:
         """The vector and the lane of the element at a row-major position."""
         row, column = divmod(position, self.columns)
@@ -166,6 +171,13 @@ class Kernel(shared.Kernel):
     def set(self, op: Op, vectors: Sequence[Reg], scalars: Mapping[int, Reg] | None = None) -> None:
         """Define an op's only result."""
         self.values[op.result] = self.make(op.types[0], vectors, scalars)
+
+    def set_elements(self, op: Op, elements: Sequence[Reg]) -> None:
+        """Define an op's only result by its elements, row-major."""
+        if isinstance(op.types[0], Tile):
+            self.set(op, self.regroup(op.types[0], [(r, 0) for r in elements]), dict(enumerate(elements)))
+        else:
+            self.set(op, elements)
 
     def type_parts(self, type_: Type) -> list[tuple[str, int]]:
         """The LLVM element and lanes of each register of an IR type."""
@@ -270,8 +282,8 @@ class Kernel(shared.Kernel):
         for row in range(math.prod(type_.shape[:-1])):
             for span in self.spans(type_.shape):
                 first = row * columns + span.start
-                picked: list[tuple[Reg, int] | None] = [*sources[first : first + span.valid]]
-                out.append(self.collect(picked + [None] * (span.width - span.valid), element))
+                picked = [*sources[first : first + span.valid], *[None] * (span.width - span.valid)]
+                out.append(self.collect(picked, element))
         return out
 
     # conversions

@@ -36,21 +36,7 @@ def lower_atomic(kernel: Kernel, op: Op) -> None:
         at = advance(kernel, pointer, elem, kernel.element(offsets, position))
         inside = kernel.element(mask, position) if mask else None
         out.append(_masked(kernel, op, elem, at, [kernel.element(v, position) for v in values], inside))
-    if offsets.shape:
-        type_out = kernel.make(op.types[0], values[0].vectors)
-        kernel.set(op, _regrouped(kernel, type_out, out), dict(enumerate(out)))
-    else:
-        kernel.set(op, out)
-
-
-def _regrouped(kernel: Kernel, like: TileValue, elements: Sequence[Reg]) -> list[Reg]:
-    element = register_type(like.elem)
-    out: list[Reg] = []
-    for row, span in itertools.product(range(like.rows), like.spans):
-        first = row * like.columns + span.start
-        picked: list[tuple[Reg, int] | None] = [(r, 0) for r in elements[first : first + span.valid]]
-        out.append(kernel.collect(picked + [None] * (span.width - span.valid), element))
-    return out
+    kernel.set_elements(op, out)
 
 
 def _masked(kernel: Kernel, op: Op, elem: Scalar, at: Reg, values: Sequence[Reg], inside: Reg | None) -> Reg:

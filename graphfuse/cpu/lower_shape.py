@@ -13,7 +13,7 @@ from graphfuse.cpu.kernel import Kernel, TileValue, lowers
 from graphfuse.dialects import block
 from graphfuse.dialects.elementwise import COMBINE, neutral
 from graphfuse.ir.core import Op, attr_int, attr_ints, tile_of
-from graphfuse.ir.types import Scalar, Tile
+from graphfuse.ir.types import Scalar
 from graphfuse.llvm.module import Reg
 
 
@@ -46,21 +46,15 @@ def lower_broadcast(kernel: Kernel, op: Op) -> None:
     shape = tile_of(op.result).shape
     kernel.bound_alike(op)
     spans = kernel.spans(shape)
-    rows: dict[int, list[Reg]] = {}
+    rows: dict[int, Sequence[Reg]] = {}
     out: list[Reg] = []
     for index in itertools.product(*(range(d) for d in shape[:-1])):
         row = _flat([0 if d == 1 else i for i, d in zip(index, tile.shape, strict=False)], tile.shape[:-1])
         if row not in rows:
-            rows[row] = _broadcast_row(kernel, tile, row, shape[-1] if shape else 1, [s.width for s in spans])
+            same = tile.columns == (shape[-1] if shape else 1)
+            rows[row] = tile.row(row) if same else [kernel.element_splat(tile, row, s.width) for s in spans]
         out += rows[row]
     kernel.set(op, out)
-
-
-def _broadcast_row(kernel: Kernel, tile: TileValue, row: int, columns: int, widths: list[int]) -> list[Reg]:
-    if tile.columns == columns:
-        n = len(tile.spans)
-        return list(tile.vectors[row * n : (row + 1) * n])
-    return [kernel.element_splat(tile, row, w) for w in widths]
 
 
 def _flat(index: Sequence[int], shape: Sequence[int]) -> int:
@@ -114,14 +108,12 @@ def lower_trans(kernel: Kernel, op: Op) -> None:
 
 
 def _source_rows(tile: TileValue, order: list[int], shape: tuple[int, ...]) -> Iterator[tuple[Reg, ...]]:
-    n = len(tile.spans)
     lead = tile.shape[:-1]
     for index in itertools.product(*(range(d) for d in shape[:-1])):
         source = [0] * len(lead)
         for i, p in zip(index, order[:-1], strict=True):
             source[p] = i
-        row = _flat(source, lead)
-        yield tile.vectors[row * n : (row + 1) * n]
+        yield tile.row(_flat(source, lead))
 
 
 def transpose_matrices(kernel: Kernel, vectors: Sequence[Reg], shape: Sequence[int]) -> list[Reg]:
@@ -187,26 +179,17 @@ def lower_reduce(kernel: Kernel, op: Op) -> None:
     """Narrow floats are reduced in f32. The order is a tree over the vectors, then halves of the last one."""
     tile = kernel.tile(op.operands[0])
     axis, kind = attr_int(op, "axis"), str(op.attrs["kind"])
-    wide = compute_elem(tile.elem)
-    if wide != tile.elem:
-        vectors = [float_to_float(kernel, v, tile.elem, wide) for v in tile.vectors]
-        tile = TileValue(tile.shape, wide, vectors, tile.spans)
+    wide, elem = compute_elem(tile.elem), tile.elem
+    tile = TileValue(tile.shape, wide, [float_to_float(kernel, v, elem, wide) for v in tile.vectors], tile.spans)
 
     def combine(a: Reg, b: Reg) -> Reg:
         return elementwise(kernel, COMBINE[kind], wide, [a, b])
 
-    elem = block.elem_of(op.types[0])
     if axis < len(tile.shape) - 1:
-        out = _reduce_rows(tile, axis, combine)
-        kernel.set(op, [float_to_float(kernel, v, wide, elem) if elem != wide else v for v in out])
+        kernel.set(op, [float_to_float(kernel, v, wide, elem) for v in _reduce_rows(tile, axis, combine)])
         return
-    n = len(tile.spans)
-    rows = [_reduce_row(kernel, tile, tile.vectors[r * n : (r + 1) * n], kind, combine) for r in range(tile.rows)]
-    rows = [float_to_float(kernel, v, wide, elem) if elem != wide else v for v in rows]
-    if isinstance(op.types[0], Tile):
-        kernel.set(op, kernel.regroup(op.types[0], [(r, 0) for r in rows]), dict(enumerate(rows)))
-    else:
-        kernel.set(op, rows)
+    rows = [_reduce_row(kernel, tile, tile.row(r), kind, combine) for r in range(tile.rows)]
+    kernel.set_elements(op, [float_to_float(kernel, v, wide, elem) for v in rows])
 
 
 def tree(xs: list[Reg], combine: Callable[[Reg, Reg], Reg]) -> Reg:
