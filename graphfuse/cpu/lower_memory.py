@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from graphfuse.codegen.index import emit_dim
@@ -256,11 +256,9 @@ def load_lanes(kernel: Kernel, view: View, lead: Sequence[int], span: Span, othe
 def _load_strided(
     kernel: Kernel, view: View, lead: Sequence[int], span: Span, mask: Reg | None, other: bool | float
 ) -> Reg:
-    is_limited = bool(view.limits)
-    if not is_limited:
+    if not view.limits:
         scalars = [load_scalar(kernel, view, (*lead, span.start + i), None, other) for i in range(span.valid)]
-        padded: list[tuple[Reg, int] | None] = [(s, 0) for s in scalars]
-        padded += [None] * (span.width - span.valid)
+        padded = [*((s, 0) for s in scalars), *[None] * (span.width - span.valid)]
         return kernel.collect(padded, register_type(view.elem))
     assert mask is not None, "limited"
     offsets = _lane_offsets(kernel, view, span)
@@ -332,10 +330,9 @@ def read_scalar(
     kernel: Kernel, pointer: PointerValue, elem: Scalar, at: Reg, inside: Reg | None, other: bool | float
 ) -> Reg:
     """One element at an address; when it is outside a constant is read instead."""
-    type_ = memory_type(elem)
     if inside is None:
-        loaded = kernel.text.emit(type_, f"load {type_}, {at}, align {elem.bytes}{kernel.scopes(pointer.root)}")
-        return from_memory(kernel, loaded, elem)
+        return load_vector(kernel, pointer, elem, at, 1, None, other)
+    type_ = memory_type(elem)
     value = _memory_literal(other, elem)
     name = f"@gf.other.{type_}.{''.join(c if c.isalnum() else '_' for c in value)}"
     kernel.text.module.entity(f"{name} = private unnamed_addr constant {type_} {value}, align 8")
@@ -475,35 +472,34 @@ def _lane_mask(kernel: Kernel, mask: Reg | None, span: Span) -> Reg | None:
     return kernel.binary("and", mask, _first_lanes(span))
 
 
+def _offsets(kernel: Kernel, op: Op, masked_by: int) -> Iterator[tuple[Reg, Reg | None]]:
+    """The offsets of a load or a store in each register, and which lanes of it count; one operand may be a mask."""
+    offsets = kernel.tile(op.operands[1])
+    mask = kernel.tile(op.operands[masked_by]) if len(op.operands) > masked_by else None
+    for i, by in enumerate(offsets.vectors):
+        yield by, _lane_mask(kernel, mask.vectors[i] if mask else None, offsets.spans[i % len(offsets.spans)])
+
+
 @lowers(block.load)
 def lower_load(kernel: Kernel, op: Op) -> None:
     """A gather, or one element."""
-    pointer, offsets = kernel.pointer(op.operands[0]), kernel.tile(op.operands[1])
-    elem, other = block.pointed_to(op.operands[0]), attr_number(op, "other")
-    mask = kernel.tile(op.operands[2]) if len(op.operands) > 2 else None
+    pointer, elem, other = kernel.pointer(op.operands[0]), block.pointed_to(op.operands[0]), attr_number(op, "other")
     out: list[Reg] = []
-    for i, by in enumerate(offsets.vectors):
-        span = offsets.spans[i % len(offsets.spans)]
-        here = mask.vectors[i] if mask else None
-        if span.width == 1:
+    for by, mask in _offsets(kernel, op, 2):
+        if width_of(by.type) == 1:
             at = advance(kernel, pointer.reg, elem, by)
-            out.append(read_scalar(kernel, pointer, elem, at, here, other))
+            out.append(read_scalar(kernel, pointer, elem, at, mask, other))
         else:
-            out.append(gather(kernel, pointer, elem, pointer.reg, by, _lane_mask(kernel, here, span), other))
+            out.append(gather(kernel, pointer, elem, pointer.reg, by, mask, other))
     kernel.set(op, out)
 
 
 @lowers(block.store)
 def lower_store(kernel: Kernel, op: Op) -> None:
     """A scatter, or one element."""
-    pointer, offsets = kernel.pointer(op.operands[0]), kernel.tile(op.operands[1])
-    value = kernel.tile(op.operands[2])
-    mask = kernel.tile(op.operands[3]) if len(op.operands) > 3 else None
-    for i, by in enumerate(offsets.vectors):
-        span = offsets.spans[i % len(offsets.spans)]
-        here = mask.vectors[i] if mask else None
-        if span.width == 1:
-            at = advance(kernel, pointer.reg, value.elem, by)
-            store_scalar(kernel, pointer, value.elem, at, value.vectors[i], here)
+    pointer, value = kernel.pointer(op.operands[0]), kernel.tile(op.operands[2])
+    for x, (by, mask) in zip(value.vectors, _offsets(kernel, op, 3), strict=True):
+        if width_of(by.type) == 1:
+            store_scalar(kernel, pointer, value.elem, advance(kernel, pointer.reg, value.elem, by), x, mask)
         else:
-            scatter(kernel, pointer, value.elem, pointer.reg, by, value.vectors[i], _lane_mask(kernel, here, span))
+            scatter(kernel, pointer, value.elem, pointer.reg, by, x, mask)
