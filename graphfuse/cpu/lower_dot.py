@@ -24,6 +24,7 @@ from graphfuse.cpu.lower_dot_bytes import in_fours, multiply_in_fours
 from graphfuse.cpu.lower_memory import View, extreme, load_element, load_lanes, reserve, store_vector
 from graphfuse.dialects import block
 from graphfuse.ir.core import Block, Func, Op, Value, attr_number, tile_of
+from graphfuse.ir.rewrite import use_counts
 from graphfuse.ir.types import Scalar
 from graphfuse.llvm.module import Reg
 
@@ -33,11 +34,7 @@ UNROLLED_UPDATES = 512
 
 def deferrable_loads(func: Func) -> frozenset[Value]:
     """Loads read once, by a product in their block, with nothing written in between."""
-    uses: dict[Value, int] = {}
-    for op in func.walk():
-        for v in op.operands:
-            uses[v] = uses.get(v, 0) + 1
-    out: set[Value] = set()
+    uses, out = use_counts(func), set[Value]()
     for inner in [func.body, *(body for op in func.walk() for body in op.bodies)]:
         out |= _deferrable_in(inner, uses)
     return frozenset(out)
@@ -140,10 +137,13 @@ def _product(kernel: Kernel, op: Op, a: _Operand, b: _Operand, acc: TileValue) -
     per_vector = -(-elem.bytes * kernel.lanes // kernel.target.vector_bytes)
     held = len(sums) * per_vector
     is_small = held * 2 <= kernel.target.registers and held * depth <= UNROLLED_UPDATES
+    factors = _Factors(kernel, a, b, elem)
     if depth == 1 or is_small or _fills_k(a, 1) or _fills_k(b, 0):
-        sums = _unrolled(_Factors(kernel, a, b, elem), sums, acc, depth)
+        rows, columns = range(len(sums) // len(acc.spans)), dict(enumerate(acc.spans))
+        for k in range(depth):
+            sums = _update(factors, k, sums, rows, columns)
     else:
-        sums = _blocked(_Factors(kernel, a, b, elem), depth, sums, acc, per_vector)
+        sums = _blocked(factors, depth, sums, acc, per_vector)
     return [cast(kernel, v, elem, acc.elem) for v in sums]
 
 
@@ -159,13 +159,6 @@ def _operand(kernel: Kernel, value: Value) -> _Operand:
         return _Operand(kernel, view.elem, view, attr_number(value.op, "other"), None)
     tile = kernel.tile(value)
     return _Operand(kernel, tile.elem, None, 0, tile)
-
-
-def _unrolled(factors: _Factors, sums: list[Reg], acc: TileValue, depth: int) -> list[Reg]:
-    rows, columns = range(len(sums) // len(acc.spans)), dict(enumerate(acc.spans))
-    for k in range(depth):
-        sums = _update(factors, k, sums, rows, columns)
-    return sums
 
 
 def _update(
