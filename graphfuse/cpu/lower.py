@@ -81,7 +81,8 @@ def _attributes(target: Target) -> str:
 
 def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInfo:
     text = FunctionText(module)
-    kernel = Kernel(func, target, text, _lanes(func, target))
+    # lanes of a full vector: f32 fills a register, wider elements take several
+    kernel = Kernel(func, target, text, target.vector_bytes // 4)
     kernel.deferred = lower_dot.deferrable_loads(func)
     _bind_params(kernel)
     kernel.scratch = Reg("%scratch", "ptr")
@@ -108,11 +109,6 @@ def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInf
     names = tuple(v.hint or f"arg{i}" for i, v in enumerate(func.params))
     names += GRID if kernel.grid else ()
     return KernelInfo(func.name, names, kernel.scratch_bytes)
-
-
-def _lanes(func: Func, target: Target) -> int:
-    """Lanes of a full vector: f32 fills a register, wider elements take several."""
-    return target.vector_bytes // 4
 
 
 def _bind_params(kernel: Kernel) -> None:
