@@ -35,7 +35,7 @@ from graphfuse.cpu.windows.together import side_by_side
 from graphfuse.cpu.windows.window import Inside, Start, Window, divisor, window_shape
 from graphfuse.dialects import block, control
 from graphfuse.dialects.elementwise import COMBINE, neutral
-from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, attr_dims, attr_int, tile_of
+from graphfuse.ir.core import Attr, Block, Builder, Func, Op, OpDef, Params, Trait, Value, attr_dims, attr_int, tile_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
 from graphfuse.ir.types import BOOL, I64, Scalar, Tile
@@ -77,6 +77,11 @@ class _Maker(Sources):
         self.counters: set[Value] = set()
         """Of the loops over windows that are open."""
         self.masks = Limits(Forms(func))
+        self.roots: dict[OpDef, Callable[[Op], None]] = {
+            block.reduce: self._reduce, block.arg_reduce: self._arg_reduce, block.scan: self._scan,
+            block.dot: self._dot, block.reshape: self._reshape,
+            control.for_: self._for, control.while_: self._while, control.if_: self._if,
+        }  # fmt: skip
 
     def run(self) -> Func:
         """The whole function."""
@@ -89,24 +94,14 @@ class _Maker(Sources):
             self.builder.loc = op.loc
             if is_virtual(op):
                 self._virtual_op(op)
-            elif op.bodies:
-                self._structured(op)
-            elif op.kind is block.reduce:
-                if op in self.plan.walks:
-                    self._reduce(self.plan.walks[op])
-            elif op.kind is block.arg_reduce:
-                self._arg_reduce(op)
-            elif op.kind is block.scan:
-                self._scan(op)
-            elif op.kind is block.dot:
-                self._dot(op)
-            elif op.kind is block.reshape:
-                self._reshape(op)
+            elif (root := self.roots.get(op.kind)) is not None:
+                root(op)
             elif op.kind is control.yield_:
                 pass  # whoever opened the block hands its values over
             elif any(True for _ in tiles(op.operands)):
                 self._write(op)
             else:
+                assert not op.bodies, f"no loops over windows for {op.kind}"
                 new = op.kind.build([self.scalar(v) for v in op.operands], op.attrs, loc=op.loc)
                 self.builder.append(new)
                 self.scalars.update(zip(op.results, new.results, strict=True))
@@ -268,8 +263,10 @@ class _Maker(Sources):
         new = [pointer, where, self.transposed(value, perm), *here]
         self.builder.append(op.kind.build(new, {**op.attrs, **attrs}, loc=op.loc))
 
-    def _reduce(self, walk: Sequence[Op]) -> None:
-        """Tiles of partial results that walk along the axis, then a reduction of each."""
+    def _reduce(self, op: Op) -> None:
+        """Tiles of partial results that walk along the axis, then a reduction of each; the first of a walk does it."""
+        if (walk := self.plan.walks.get(op)) is None:
+            return
         xs, axis = [op.operands[0] for op in walk], attr_int(walk[0], "axis")
         kinds = [str(op.attrs["kind"]) for op in walk]
         old = [tile_of(x).elem for x in xs]
@@ -443,15 +440,6 @@ class _Maker(Sources):
         return self._again(source, [pointer, where, *here], shape=w.shape, limited=limited)
 
     # structured control flow
-
-    def _structured(self, op: Op) -> None:
-        if op.kind is control.for_:
-            self._for(op)
-        elif op.kind is control.while_:
-            self._while(op)
-        else:
-            assert op.kind is control.if_, f"no loops over windows for {op.kind}"
-            self._if(op)
 
     def _for(self, op: Op) -> None:
         lower, upper, *carried = op.operands
