@@ -20,12 +20,13 @@ from dataclasses import dataclass
 from graphfuse.blockopt.carried import without_carried
 from graphfuse.blockopt.forms import Forms
 from graphfuse.dialects import block, control
-from graphfuse.ir.core import Block, Func, Op, Value, attr_int, attr_ints
+from graphfuse.dialects.pointers import READS
+from graphfuse.ir.core import Func, Op, Value, attr_int, attr_ints
 from graphfuse.ir.passes import passing
 from graphfuse.ir.remake import Remaker
+from graphfuse.ir.rewrite import places
 from graphfuse.symbolic import Call, Dim, Expr, bounds, substitute, sym, symbols
 
-LOADS = (block.load, block.load_view)
 SAME = ("shape", "strides", "other")
 """What both loads must agree on besides the pointer."""
 
@@ -56,7 +57,7 @@ class _Dropper(Remaker):
 
     def op(self, op: Op) -> None:
         """Copy it, unless it is one."""
-        if op.kind not in LOADS or op.result in self.used:
+        if op.kind not in READS or op.result in self.used:
             self.copy(op)
 
 
@@ -65,14 +66,7 @@ class _Mover(Remaker):
         super().__init__(func)
         self.forms = Forms(func)
         self.used = {v for op in func.walk() for v in op.operands}
-        self.homes: dict[Op, tuple[Block, int]] = {}
-        self._enter(func.body)
-
-    def _enter(self, body: Block) -> None:
-        for i, op in enumerate(body.ops):
-            self.homes[op] = body, i
-            for inner in op.bodies:
-                self._enter(inner)
+        self.places = places(func)
 
     def op(self, op: Op) -> None:
         """Loops that carry such tiles are made again."""
@@ -103,10 +97,11 @@ class _Mover(Remaker):
         first, ahead = loop.operands[2 + i].op, loop.body.terminator.operands[i].op
         if first is None or ahead is None or not (first.kind is ahead.kind is block.load_view):
             return None
-        home, at = self.homes[loop]
-        first_home, first_at = self.homes[first]
-        if first_home is not home or self.homes[ahead][0] is not loop.body or _is_between(home, first_at, at):
+        place, begun_at = self.places[loop], self.places[first]
+        if begun_at.block is not place.block or self.places[ahead].block is not loop.body:
             return None
+        if any(map(block.may_write, place.block.ops[begun_at.index + 1 : place.index])):
+            return None  # memory may change on the way
         if first.operands[0] != ahead.operands[0] or any(first.attrs.get(k) != ahead.attrs.get(k) for k in SAME):
             return None
         counter, step = loop.body.params.values[0], attr_int(loop, "step", 1)
@@ -166,8 +161,3 @@ def _without_quotients(dim: Dim) -> Dim:
                     term = n * (c // by)
         out = out + term
     return out
-
-
-def _is_between(home: Block, first: int, last: int) -> bool:
-    """Whether memory may change between two places of a block."""
-    return any(map(block.may_write, home.ops[first + 1 : last]))

@@ -150,6 +150,29 @@ def readers(func: Func) -> dict[Value, list[Op]]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an op stands."""
+
+    block: Block
+    index: int
+    parent: Op | None
+
+
+def places(func: Func) -> dict[Op, Place]:
+    """Where every op stands, in textual order."""
+    out: dict[Op, Place] = {}
+
+    def visit(code: Block, parent: Op | None) -> None:
+        for i, op in enumerate(code.ops):
+            out[op] = Place(code, i, parent)
+            for body in op.bodies:
+                visit(body, op)
+
+    visit(func.body, None)
+    return out
+
+
 @passing("any")
 def dead_code(func: Func) -> Func:
     """Drop pure ops that nothing live reads."""

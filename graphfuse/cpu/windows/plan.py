@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from graphfuse.codegen.arith import compute_elem
 from graphfuse.dialects import block, control
-from graphfuse.ir.core import Block, Func, Op, Params, Trait, Value, attr_dims, tile_of
+from graphfuse.dialects.pointers import READS
+from graphfuse.ir.core import Func, Op, Params, Trait, Value, attr_dims, tile_of
+from graphfuse.ir.rewrite import places
 from graphfuse.ir.types import Ptr, Scalar, Tile
 
-LOADS = frozenset((block.load, block.load_view))
 MOVES = frozenset((block.const, block.splat, block.arange, block.broadcast, block.trans, block.index))
 CHEAP = frozenset(
     f"block.{n}" for n in (
@@ -42,34 +43,11 @@ class Plan:
     walks: Mapping[Op, tuple[Op, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where an op stands."""
-
-    block: Block
-    index: int
-    parent: Op | None
-
-
-def places(func: Func) -> dict[Op, Place]:
-    """Where every op stands, in textual order."""
-    out: dict[Op, Place] = {}
-
-    def visit(code: Block, parent: Op | None) -> None:
-        for i, op in enumerate(code.ops):
-            out[op] = Place(code, i, parent)
-            for body in op.bodies:
-                visit(body, op)
-
-    visit(func.body, None)
-    return out
-
-
 def is_virtual(op: Op) -> bool:
     """Whether a window of its result can be computed from windows of its operands."""
     if len(op.types) != 1 or not isinstance(op.types[0], Tile):
         return False
-    return op.kind in LOADS or op.kind in MOVES or op.has(Trait.ELEMENTWISE) or is_squeeze(op)
+    return op.kind in READS or op.kind in MOVES or op.has(Trait.ELEMENTWISE) or is_squeeze(op)
 
 
 def is_squeeze(op: Op) -> bool:
@@ -159,7 +137,7 @@ class _Planner:
             return tile.elem
         if any(r.kind is block.reshape for r in roots if op.result in r.operands):
             return tile.elem
-        if op.kind in LOADS and not self._safe(op, roots):
+        if op.kind in READS and not self._safe(op, roots):
             return tile.elem
         is_costly = op.kind is block.load or (op.has(Trait.ELEMENTWISE) and op.kind.name not in CHEAP)
         if is_costly and (len(roots) > 1 or op.result in self.repeated or any(self._in_loop(op, r) for r in roots)):

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphfuse.cpu.windows.plan import LOADS, MOST, is_virtual, overwrites, tiles, walks_along
+from graphfuse.cpu.windows.plan import MOST, is_virtual, overwrites, tiles, walks_along
 from graphfuse.dialects import block
+from graphfuse.dialects.pointers import READS
 from graphfuse.ir.core import Block, Func, Op, Params, Trait, Value
 from graphfuse.ir.remake import Remaker
 
@@ -69,7 +70,7 @@ def _made_of(func: Func, between: Sequence[Op], op: Op) -> list[Op] | None:
         other = between[i]
         if needed.isdisjoint(other.results):
             continue
-        is_load = other.kind in LOADS
+        is_load = other.kind in READS
         if is_load and any(overwrites(func, o, other) for o in between[:i]):
             return None
         plain = is_virtual(other) or (other.has(Trait.PURE) and not any(True for _ in tiles(other.operands)))
