@@ -14,13 +14,12 @@ Requires: equal values are one (`common_subexpressions`).
 
 from __future__ import annotations
 
-from collections import Counter
-
 from graphfuse.blockopt.uniform import MOVES
 from graphfuse.dialects import block
 from graphfuse.ir.core import Func, Op, Value, attr_number
 from graphfuse.ir.passes import passing
 from graphfuse.ir.remake import Remaker
+from graphfuse.ir.rewrite import use_counts
 
 
 @passing("kernel")
@@ -33,7 +32,7 @@ def choose_in_loads(func: Func) -> Func:
 class _Chooser(Remaker):
     def __init__(self, func: Func) -> None:
         super().__init__(func)
-        uses = Counter(v for op in func.walk() for v in op.operands)
+        uses = use_counts(func)
         self.loads: dict[Op, float] = {}
         """What they give where their mask is false."""
         self.choices: set[Op] = set()

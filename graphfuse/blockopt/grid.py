@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from graphfuse.dialects import block, effects
 from graphfuse.dialects.block import MOST_PROGRAMS
-from graphfuse.ir.core import Block, Func, Op, Params, Value, attr_number
+from graphfuse.ir.core import Block, Func, Op, Params, Value, attr_int
 from graphfuse.ir.remake import Remaker
 from graphfuse.ir.types import I64
 from graphfuse.symbolic import Dim, floordiv, mod, product, sym
@@ -56,12 +56,12 @@ class _Flattener(Remaker):
     def op(self, op: Op) -> None:
         """Positions and sizes are index arithmetic; other ops stay."""
         if op.kind is block.program_id:
-            self.values[op.result] = self.position(int(attr_number(op, "axis")))
+            self.values[op.result] = self.position(attr_int(op, "axis", 0))
         elif op.kind is block.num_programs:
-            axis = int(attr_number(op, "axis"))
+            axis = attr_int(op, "axis", 0)
             size = self.sizes[axis] if axis < len(self.sizes) else 1
             self.values[op.result] = self.builder(block.index, expr=size, names=())
-        elif op.kind is effects.print_ and not attr_number(op, "ids"):
+        elif op.kind is effects.print_ and not attr_int(op, "ids", 0):
             ids = [self.position(axis) for axis in range(effects.IDS)]
             values = map(self.new, op.operands)
             self.builder.append(effects.print_(*ids, *values, text=op.attrs["text"], ids=effects.IDS, loc=op.loc))
