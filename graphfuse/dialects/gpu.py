@@ -49,23 +49,20 @@ def _shared(t: Type, what: str) -> Buffer:
     return t
 
 
-def _barriers_at(t: Type, operand: int) -> Buffer:
-    ring = _shared(t, f"operand {operand}")
-    if ring.elem != I64 or len(ring.shape) != 1:
-        raise VerifyError(f"operand {operand} must be mbarriers, got {t}")
-    return ring
-
-
-def _barriers(t: Type) -> Buffer:
-    return _barriers_at(t, 0)
-
-
 def _slot(t: Type) -> None:
     if t != I32:
         raise VerifyError(f"a slot must be i32, got {t}")
 
 
 @opdef("gpu.shared_alloc")
+def _barrier(t: Type, slot: Type, operand: int = 0) -> None:
+    """An mbarrier: a ring of them, and a slot of it."""
+    ring = _shared(t, f"operand {operand}")
+    if ring.elem != I64 or len(ring.shape) != 1:
+        raise VerifyError(f"operand {operand} must be mbarriers, got {t}")
+    _slot(slot)
+
+
 def shared_alloc(*, shape: tuple[int, ...], elem: Scalar, swizzle: int = 0) -> Type:
     """Shared memory for as long as the block runs: `shape[0]` buffers of the rest."""
     row = shape[-1] * elem.bytes if shape else 0
@@ -98,8 +95,7 @@ def wait(barriers: Type, slot: Type, *, previous: bool = False, cluster: bool = 
     So a consumer waits for a full buffer, and a producer with `previous` for one that has been emptied since. With
     `cluster`, what other blocks did before they arrived is seen.
     """
-    _barriers(barriers)
-    _slot(slot)
+    _barrier(barriers, slot)
     return ()
 
 
@@ -109,8 +105,7 @@ def arrive(barriers: Type, slot: Type, condition: Type | None = None, *, every_w
 
     With `every_warp` one of each warp: then none of them still waits for an earlier phase of what others do next.
     """
-    _barriers(barriers)
-    _slot(slot)
+    _barrier(barriers, slot)
     if condition not in (None, BOOL):
         raise VerifyError(f"operand 2 must be bool, got {condition}")
     return ()
@@ -119,8 +114,7 @@ def arrive(barriers: Type, slot: Type, condition: Type | None = None, *, every_w
 @opdef("gpu.expect")
 def expect(barriers: Type, slot: Type, *, nbytes: int) -> tuple[Type, ...]:
     """Arrive, and announce so many bytes of `tma_load` for this phase."""
-    _barriers(barriers)
-    _slot(slot)
+    _barrier(barriers, slot)
     return ()
 
 
@@ -136,16 +130,14 @@ def cluster_rank() -> Type:
 @opdef("gpu.arrive_at")
 def arrive_at(barriers: Type, slot: Type, *, block: int) -> tuple[Type, ...]:
     """One arrival of each warp at the barrier of a block of the cluster; its waiters see what the warp did before."""
-    _barriers(barriers)
-    _slot(slot)
+    _barrier(barriers, slot)
     return ()
 
 
 @opdef("gpu.release")
 def release(barriers: Type, slot: Type, condition: Type | None = None, *, blocks: int) -> tuple[Type, ...]:
     """As `arrive`, at the barriers of the same place in all blocks of the cluster."""
-    _barriers(barriers)
-    _slot(slot)
+    _barrier(barriers, slot)
     if condition not in (None, BOOL) or blocks not in (2, 4):
         raise VerifyError(f"expected a bool and 2 or 4 blocks, got {condition} and {blocks}")
     return ()
@@ -164,8 +156,7 @@ def send(room: Type, value: Type, barriers: Type, slot: Type, *, block: int, par
     to = _room(room, part)
     if not isinstance(value, Tile) or value.layout is None or value.elem != to.elem:
         raise VerifyError(f"cannot send {value} to {to}")
-    _barriers_at(barriers, 2)
-    _slot(slot)
+    _barrier(barriers, slot, 2)
     return ()
 
 
@@ -222,8 +213,7 @@ def tma_load(
     if any(t != I64 for t in coordinates):
         raise VerifyError(f"expected i64 coordinates, got {', '.join(map(str, coordinates))}")
     to = _shared(ring, "operand 1")
-    _slot(slot)
-    _barriers_at(barriers, 3)
+    _barrier(barriers, slot, 3)
     if to.elem != elem or len(to.shape) != 3 or not to.swizzle:
         raise VerifyError(f"cannot load boxes of {elem} into {to}")
     if not 0 <= rows <= to.shape[1] or parts < 1 or (rows or to.shape[1]) % (8 * parts) or (steps and parts > 1):
