@@ -26,6 +26,7 @@ from graphfuse.dialects.elementwise import (
     check_reduce_kind,
     declare,
 )
+from graphfuse.dialects.operands import axis_of
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_strs, dims_of, opdef
 from graphfuse.ir.layout import LinearLayout
@@ -67,7 +68,8 @@ def _tile(t: Type) -> Tile:
     return t
 
 
-def _pointer(t: Type) -> Ptr:
+def pointer_of(t: Type) -> Ptr:
+    """The type of an operand that is a pointer."""
     if not isinstance(t, Ptr):
         raise VerifyError(f"operand 0 must be a pointer, got {t}")
     return t
@@ -188,8 +190,7 @@ def alone(func: Func) -> frozenset[str]:
 
 
 def _grid_axis(axis: int) -> Type:
-    if not 0 <= axis < MAX_GRID_RANK:
-        raise VerifyError(f"axis must be in 0..{MAX_GRID_RANK - 1}, got {axis}")
+    axis_of(axis, MAX_GRID_RANK)
     return I64
 
 
@@ -273,13 +274,13 @@ def offset(pointer: Type, by: Type) -> Type:
     """The pointer `by` elements further."""
     if by != I64:
         raise VerifyError(f"operand 1 must be i64, got {by}")
-    return _pointer(pointer)
+    return pointer_of(pointer)
 
 
 @opdef("block.pointer_cast", Trait.PURE)
 def pointer_cast(pointer: Type, *, to: Scalar) -> Type:
     """The same address as a pointer to another element."""
-    _pointer(pointer)
+    pointer_of(pointer)
     return Ptr(to)
 
 
@@ -294,7 +295,7 @@ def pointer_diff(a: Type, b: Type) -> Type:
 @opdef("block.address", Trait.PURE)
 def address(pointer: Type) -> Type:
     """The address in bytes; 0 is that of no array."""
-    _pointer(pointer)
+    pointer_of(pointer)
     return I64
 
 
@@ -329,7 +330,7 @@ def load_view(
     if ahead < 0:
         raise VerifyError(f"ahead must not be negative, got {ahead}")
     _view(shape, strides, limited, limits)
-    return Tile(shape, _pointer(pointer).elem, layout)
+    return Tile(shape, pointer_of(pointer).elem, layout)
 
 
 @opdef("block.load_box")
@@ -379,7 +380,7 @@ def store_view(
         raise VerifyError(f"operand 1 must be i64, got {base}")
     t = _tile(value)
     _view(t.shape, strides, limited, limits)
-    if t.elem != _pointer(pointer).elem:
+    if t.elem != pointer_of(pointer).elem:
         raise VerifyError(f"cannot store {t} through {pointer}")
     return ()
 
@@ -387,24 +388,25 @@ def store_view(
 @opdef("block.load")
 def load(pointer: Type, offsets: Type, mask: Type | None = None, *, other: bool | float = 0) -> Type:
     """Gather `pointer[offsets]`; where the mask is false nothing is read and the element is `other`."""
-    return with_elem(offsets, _pointer(pointer).elem) if _mask_fits(offsets, mask) else offsets
+    check_places(offsets, mask)
+    return with_elem(offsets, pointer_of(pointer).elem)
 
 
 @opdef("block.store")
 def store(pointer: Type, offsets: Type, value: Type, mask: Type | None = None) -> tuple[Type, ...]:
     """Scatter `pointer[offsets] = value` where the mask is true; of equal offsets the last one wins."""
-    _mask_fits(offsets, mask)
-    if value != with_elem(offsets, _pointer(pointer).elem):
+    check_places(offsets, mask)
+    if value != with_elem(offsets, pointer_of(pointer).elem):
         raise VerifyError(f"cannot store {value} through {pointer} at {offsets}")
     return ()
 
 
-def _mask_fits(offsets: Type, mask: Type | None) -> bool:
+def check_places(offsets: Type, mask: Type | None) -> None:
+    """What says where an access goes: offsets, and for which of them."""
     if elem_of(offsets) != I64:
         raise VerifyError(f"offsets must be i64, got {offsets}")
     if mask is not None and mask != with_elem(offsets, BOOL):
         raise VerifyError(f"mask must be {with_elem(offsets, BOOL)}, got {mask}")
-    return True
 
 
 # combining
@@ -419,11 +421,8 @@ def scan(x: Type, *, axis: int, kind: str, exclusive: bool = False, reverse: boo
     `kind` is sum, prod, max or min; `reverse` combines it with those after it.
     """
     t = _tile(x)
-    if kind not in ("sum", "prod", "max", "min"):
-        raise VerifyError(f"kind must be one of sum, prod, max, min, got {kind}")
-    check_reduce_kind(kind, t.elem)
-    if not 0 <= axis < len(t.shape):
-        raise VerifyError(f"axis must be in 0..{len(t.shape) - 1}, got {axis}")
+    check_reduce_kind(kind, t.elem, ("sum", "prod", "max", "min"))
+    axis_of(axis, len(t.shape))
     return t
 
 
@@ -470,8 +469,7 @@ def arg_reduce(x: Type, *, axis: int, kind: str, elem: Scalar = I64) -> Type:
 
 
 def _reduced(t: Tile, axis: int, elem: Scalar) -> Type:
-    if not 0 <= axis < len(t.shape):
-        raise VerifyError(f"axis must be in 0..{len(t.shape) - 1}, got {axis}")
+    axis_of(axis, len(t.shape))
     shape = t.shape[:axis] + t.shape[axis + 1 :]
     layout = t.layout.slice(axis) if t.layout else None
     return Tile(shape, elem, layout) if shape else elem

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 
-from graphfuse.dialects.block import elem_of, with_elem
+from graphfuse.dialects.block import check_places, elem_of, pointer_of, with_elem
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import opdef
-from graphfuse.ir.types import BOOL, F32, F64, I64, Ptr, Scalar, Tile, Type
+from graphfuse.ir.types import BOOL, F32, F64, I64, Scalar, Tile, Type
 
 ATOMIC_KINDS = ("add", "sub", "min", "max", "and", "or", "xor", "exchange")
 ORDERS = ("relaxed", "acq_rel")
@@ -20,17 +20,12 @@ IDS = 3
 
 def _access(pointer: Type, offsets: Type, mask: Type | None, order: str) -> Scalar:
     """The element that an atomic changes."""
-    if not isinstance(pointer, Ptr):
-        raise VerifyError(f"operand 0 must be a pointer, got {pointer}")
-    if elem_of(offsets) != I64:
-        raise VerifyError(f"offsets must be i64, got {offsets}")
-    if mask is not None and mask != with_elem(offsets, BOOL):
-        raise VerifyError(f"mask must be {with_elem(offsets, BOOL)}, got {mask}")
+    elem = pointer_of(pointer).elem
+    check_places(offsets, mask)
     if order not in ORDERS:
         raise VerifyError(f"order must be one of {', '.join(ORDERS)}, got {order}")
     if order != "relaxed" and isinstance(offsets, Tile):
         raise VerifyError(f"atomics on tiles are relaxed, got {order}")
-    elem = pointer.elem
     if elem.bits < 16:
         raise VerifyError(f"atomics change elements of 16, 32 or 64 bits, got {elem}")
     return elem

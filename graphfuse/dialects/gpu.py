@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphfuse.dialects.block import pointer_of
 from graphfuse.dialects.operands import yielded_by
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Block, Trait, opdef
@@ -54,7 +55,6 @@ def _slot(t: Type) -> None:
         raise VerifyError(f"a slot must be i32, got {t}")
 
 
-@opdef("gpu.shared_alloc")
 def _barrier(t: Type, slot: Type, operand: int = 0) -> None:
     """An mbarrier: a ring of them, and a slot of it."""
     ring = _shared(t, f"operand {operand}")
@@ -63,6 +63,7 @@ def _barrier(t: Type, slot: Type, operand: int = 0) -> None:
     _slot(slot)
 
 
+@opdef("gpu.shared_alloc")
 def shared_alloc(*, shape: tuple[int, ...], elem: Scalar, swizzle: int = 0) -> Type:
     """Shared memory for as long as the block runs: `shape[0]` buffers of the rest."""
     row = shape[-1] * elem.bytes if shape else 0
@@ -172,13 +173,12 @@ def receive(room: Type, *, part: int, shape: tuple[int, ...], elem: Scalar, layo
 
 
 def _tensor(pointer: Type, dims: tuple[Dim, ...], strides: tuple[Dim, ...], coordinates: tuple[Type, ...]) -> Scalar:
-    if not isinstance(pointer, Ptr):
-        raise VerifyError(f"operand 0 must be a pointer, got {pointer}")
+    elem = pointer_of(pointer).elem
     if not 2 <= len(dims) == len(strides) <= 5 or strides[-1] != 1:
         raise VerifyError("expected 2 to 5 dims, as many strides, the last of them 1")
     if len(coordinates) != len(dims) or any(t != I64 for t in coordinates):
         raise VerifyError(f"expected {len(dims)} i64 coordinates, got {len(coordinates)}")
-    return pointer.elem
+    return elem
 
 
 @opdef("gpu.tma_load")
