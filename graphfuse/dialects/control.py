@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from graphfuse.dialects.operands import listed, one_body, yielded_by
+from graphfuse.dialects.operands import one_body, yielded_by
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Block, Trait, opdef
-from graphfuse.ir.types import BOOL, I64, Type
+from graphfuse.ir.types import BOOL, I64, Type, listed
 
 
 @opdef("yield", Trait.TERMINATOR)

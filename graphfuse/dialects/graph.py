@@ -9,11 +9,11 @@ from __future__ import annotations
 from graphfuse.constraints import require
 from graphfuse.dialects.block import MAX_GRID_RANK
 from graphfuse.dialects.elementwise import check_reduce_kind, declare
-from graphfuse.dialects.operands import axis_of, listed, one_body, per_dim, positive, tensor, window_of, yielded_by
+from graphfuse.dialects.operands import axis_of, one_body, per_dim, positive, tensor, window_of, yielded_by
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Block, Op, Trait, Value, dims_of, opdef
 from graphfuse.ir.dense import Dense
-from graphfuse.ir.types import BOOL, F32, I64, Ptr, Scalar, Tensor, Type
+from graphfuse.ir.types import BOOL, F32, I64, Ptr, Scalar, Tensor, Type, listed
 from graphfuse.symbolic import Dim, Expr, floordiv, product, symbols
 
 MOVES = (Trait.PURE, Trait.MOVEMENT)

@@ -39,11 +39,6 @@ def yielded_by(body: Block) -> tuple[Type, ...]:
     return tuple(v.type for v in body.terminator.operands)
 
 
-def listed(types: tuple[Type, ...]) -> str:
-    """Types as messages show them."""
-    return f"({', '.join(map(str, types))})"
-
-
 def window_of(rank: int, low: tuple[int, ...], high: tuple[int, ...], **sizes: tuple[int, ...]) -> None:
     """A sliding window: as many of each as dims, all but the padding positive."""
     for name, values in sizes.items():

@@ -164,6 +164,11 @@ def shape_text(shape: tuple[Dim, ...]) -> str:
     return "".join(f"{d}x" if isinstance(d, int) else f"({d})x" for d in shape)
 
 
+def listed(types: tuple[Type, ...]) -> str:
+    """Types as messages show them."""
+    return f"({', '.join(map(str, types))})"
+
+
 @functools.cache
 def scalar(name: str) -> Scalar:
     """The scalar type of that name (interned)."""

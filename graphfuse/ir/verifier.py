@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Block, Func, Op, Params, Trait
+from graphfuse.ir.types import listed
 
 
 def verify(func: Func, known: set[Op] | None = None) -> None:
@@ -46,10 +47,6 @@ def _verify_op(op: Op, scope: set[Op | Params], known: set[Op]) -> None:
     except VerifyError as e:
         raise VerifyError(f"{op.kind}: {e.message}", op.loc) from None
     if want != op.types:
-        message = f"{op.kind}: result types are {_show(op.types)}, the rule says {_show(want)}"
+        message = f"{op.kind}: result types are {listed(op.types)}, the rule says {listed(want)}"
         raise VerifyError(message, op.loc)
     known.add(op)
-
-
-def _show(types: tuple[object, ...]) -> str:
-    return f"({', '.join(map(str, types))})"
