@@ -21,6 +21,9 @@ log = logging.getLogger(__name__)
 
 C = TypeVar("C")
 
+Apply = TypeVar("Apply", bound="Callable[..., Replacement | None]")
+Made = TypeVar("Made")
+
 Replacement = Value | Op | tuple[Value, ...]
 """A value for the op's only result, an op to stand in its place, or one value per result."""
 
@@ -54,31 +57,24 @@ RULES: dict[str, Callable[..., Replacement | None]] = {}
 """Every function that `rule` or `rule_with` made a rule of, by name: what tests enumerate."""
 
 
-def _register(apply: Callable[..., Replacement | None]) -> str:
-    name: str = apply.__name__
-    assert name not in RULES, f"two rules are called {name}"
-    RULES[name] = apply
-    return name
+def _made(kind: Callable[[str, OpDef, Apply], Made], roots: Sequence[OpDef]) -> Callable[[Apply], tuple[Made, ...]]:
+    def make(apply: Apply) -> tuple[Made, ...]:
+        name: str = apply.__name__
+        assert name not in RULES, f"two rules are called {name}"
+        RULES[name] = apply
+        return tuple(kind(name, root, apply) for root in roots)
+
+    return make
 
 
 def rule(*roots: OpDef) -> Callable[[Callable[[Op], Replacement | None]], tuple[Rule, ...]]:
     """Make a `Rule` per root of a function."""
-
-    def make(apply: Callable[[Op], Replacement | None]) -> tuple[Rule, ...]:
-        name = _register(apply)
-        return tuple(Rule(name, root, apply) for root in roots)
-
-    return make
+    return _made(Rule, roots)
 
 
 def rule_with(*roots: OpDef) -> Callable[[Callable[[Op, C], Replacement | None]], tuple[RuleWith[C], ...]]:
     """Make a `RuleWith` per root of a function of an op and a context."""
-
-    def make(apply: Callable[[Op, C], Replacement | None]) -> tuple[RuleWith[C], ...]:
-        name = _register(apply)
-        return tuple(RuleWith(name, root, apply) for root in roots)
-
-    return make
+    return _made(RuleWith, roots)
 
 
 def given(rules: Sequence[RuleWith[C]], context: C) -> list[Rule]:
