@@ -235,12 +235,9 @@ class _Weights:
     value: Dense
 
     def __hash__(self) -> int:
-        few = self.value.array.reshape(-1)[:8] if self.value.array.flags.c_contiguous else _corner(self.value)
+        array: Any = self.value.array
+        few = array.reshape(-1)[:8] if array.flags.c_contiguous else array[(slice(0, 2),) * array.ndim]
         return hash((self.value, few.tobytes()))
-
-
-def _corner(value: Dense) -> Any:
-    return value.array[tuple(slice(0, 2) for _ in value.shape)]
 
 
 def _keep(_: Op) -> bool:
