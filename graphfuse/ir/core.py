@@ -419,7 +419,6 @@ def attr_dim(of: Op | Func, name: str, default: Dim | None = None) -> Dim:
 def attr_ints(of: Op | Func, name: str, default: tuple[int, ...] | None = None) -> tuple[int, ...]:
     """An attribute that is a tuple of ints, or the default it has when it is left out."""
     value = of.attrs.get(name, default)
-    assert value is not None, f"{name} are numbers"
     assert _are_ints(value), f"{name} are numbers"
     return value
 
@@ -431,7 +430,7 @@ def attr_dims(op: Op, name: str) -> tuple[Dim, ...]:
 
 def strs_of(value: Attr | None) -> tuple[str, ...] | None:
     """A tuple of texts, if it is one."""
-    return value if value is not None and _are_strs(value) else None
+    return value if _are_strs(value) else None
 
 
 def attr_strs(of: Op | Func, name: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
@@ -453,7 +452,7 @@ def tile_of(value: Value) -> Tile:
     return value.type
 
 
-def _are_ints(value: Attr) -> TypeGuard[tuple[int, ...]]:
+def _are_ints(value: Attr | None) -> TypeGuard[tuple[int, ...]]:
     return isinstance(value, tuple) and all(isinstance(v, int) for v in value)
 
 
@@ -461,5 +460,5 @@ def _are_dims(value: Attr) -> TypeGuard[tuple[Dim, ...]]:
     return isinstance(value, tuple) and all(isinstance(v, int | Expr) for v in value)
 
 
-def _are_strs(value: Attr) -> TypeGuard[tuple[str, ...]]:
+def _are_strs(value: Attr | None) -> TypeGuard[tuple[str, ...]]:
     return isinstance(value, tuple) and all(isinstance(v, str) for v in value)

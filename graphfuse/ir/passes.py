@@ -174,10 +174,7 @@ def _check_order(passes: Sequence[Pass]) -> None:
 
 def parse_pipeline(text: str) -> tuple[Pass, ...]:
     """`canonicalize, lower-precision {to = bf16}` as passes."""
-    out: list[Pass] = []
-    for name, options in parse_calls(text):
-        out.append(_named(name).given(**options))
-    return tuple(out)
+    return tuple(_named(name).given(**options) for name, options in parse_calls(text))
 
 
 def pipeline_text(passes: Sequence[Pass]) -> str:
