@@ -85,8 +85,7 @@ class Expr:
             return self._plus(other)
         return _poly(_merge(self.terms, _terms(other), 1))
 
-    def __radd__(self, other: Dim) -> Dim:
-        return self + other
+    __radd__ = __add__
 
     def __sub__(self, other: Dim) -> Dim:
         if type(other) is int:
@@ -120,8 +119,7 @@ class Expr:
                 out[m] = out.get(m, 0) + c1 * c2
         return _poly(out)
 
-    def __rmul__(self, other: Dim) -> Dim:
-        return self * other
+    __rmul__ = __mul__
 
     def __floordiv__(self, other: Dim) -> Dim:
         return floordiv(self, other)
