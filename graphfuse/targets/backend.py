@@ -99,11 +99,7 @@ class Backend(Protocol):
         ...
 
 
+@functools.lru_cache(maxsize=64)
 def backend_of(target: Target) -> Backend:
     """What makes code for a target."""
-    return _made(target)
-
-
-@functools.lru_cache(maxsize=64)
-def _made(target: Target) -> Backend:
     return cast("Backend", importlib.import_module(target.family.backend).Backend(target))
