@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from graphfuse.codegen import convert, vecmath
 from graphfuse.codegen.integers import INTEGER, Emit, plain
 from graphfuse.codegen.kernel import (
     Kernel,
     PointerValue,
+    call,
     constant,
     element_type,
     literal,
     lowers,
     operand,
     register_type,
-    suffix,
     vector_type,
     width_of,
 )
-from graphfuse.codegen.vecmath_emit import VectorFunction
+from graphfuse.codegen.vecmath_emit import Code, Value, VectorFunction
 from graphfuse.dialects import block
 from graphfuse.errors import UnsupportedError
 from graphfuse.ir.core import Op, attr_number, attr_scalar
@@ -60,13 +61,6 @@ def _float(kernel: Kernel, name: str, elem: Scalar, xs: Sequence[Reg]) -> Reg:
 def call_vecmath(kernel: Kernel, name: str, elem: Scalar, xs: Sequence[Reg]) -> Reg:
     """A function of `codegen.vecmath`, defined in this module on first use."""
     return call(kernel, vecmath.define(name, elem.name, width_of(xs[0].type)), xs)
-
-
-def call(kernel: Kernel, fn: VectorFunction, xs: Sequence[Reg]) -> Reg:
-    """A function that this module defines on first use."""
-    for text in (*fn.declarations, fn.definition):
-        kernel.text.module.entity(text)
-    return kernel.text.emit(xs[0].type, f"call {xs[0].type} @{fn.symbol}({', '.join(map(str, xs))})")
 
 
 def _intrinsic(name: str) -> Emit:
@@ -139,12 +133,8 @@ def _floordiv(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
 def _truncmod(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
     """C's fmod, exact; f32 in f64."""
     type_ = xs[0].type
-    width = width_of(type_)
-    any_ratio = elem == F64
-    for text in _fmod_texts(width, kernel.helpers, any_ratio=any_ratio):
-        kernel.text.module.entity(text)
-    wide = [kernel.convert("fpext", x, "double") for x in xs]
-    out = kernel.text.emit(wide[0].type, f"call {wide[0].type} @{_fmod_name(width, any_ratio)}({wide[0]}, {wide[1]})")
+    remainder = _fmod(width_of(type_), kernel.helpers, any_ratio=elem == F64)
+    out = call(kernel, remainder, [kernel.convert("fpext", x, "double") for x in xs])
     return kernel.convert("fptrunc", out, element_type(type_))
 
 
@@ -158,85 +148,31 @@ def _floormod(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
     return kernel.choose(is_zero, kernel.intrinsic("copysign", b.type, 0.0, b), moved)
 
 
-def _fmod_name(width: int, any_ratio: bool) -> str:
-    return f"gf.fmod.v{width}{'.any' if any_ratio else ''}"
-
-
-def _fmod_texts(width: int, attribute: str, *, any_ratio: bool) -> list[str]:
+@functools.cache
+def _fmod(lanes: int, attribute: str, *, any_ratio: bool) -> VectorFunction:
     """r = |a|; while r >= |b| take off q |b|, q the leading 26 bits of r / |b|, never too large: each step is exact.
 
     With `any_ratio` r / |b| may overflow, as it does not for f32 numbers: then multiples of 2^600 |b| are taken off.
     """
-    v, m, i = (vector_type(e, width) for e in ("double", "i1", "i64"))
-    name = suffix(v)
+    c = Code(f"gf.fmod.v{lanes}{'.any' if any_ratio else ''}", "f64", lanes)
+    a, b = (Value(c, f"%{name}", "f64") for name in "ab")
+    size, divisor = a.abs(), b.abs()
+    finite, positive = size < math.inf, divisor > 0.0
+    valid = finite & positive
 
-    def c(value: float, type_: str = v) -> str:
-        return operand(value, type_).text
+    def step(more: Value, r: Value) -> list[Value]:
+        scaled = divisor  # times 2^600k, k the least of 0, 1 and 2 that makes the ratio less than 2^900
+        for _ in range(2 if any_ratio else 0):
+            scaled = c.select(r >= scaled * 2.0**900, scaled * 2.0**600, scaled)
+        ratio = r / scaled * (1 - 2**-52)
+        leading, whole = (ratio.bits() & -(1 << 27)).as_float(), ratio.trunc()
+        q = c.select(ratio >= 2.0**26, leading, whole)
+        return [c.select(more, c.fma(-c.select(q >= 1.0, q, 1.0), scaled, r), r)]
 
-    any_left = f"call i1 @llvm.vector.reduce.or.v{width}i1({m} %more)" if width > 1 else "or i1 %more, false"
-    declarations = [
-        f"declare {v} @llvm.{fn}.{name}({', '.join([v] * n)})"
-        for fn, n in (("fabs", 1), ("trunc", 1), ("fma", 3), ("copysign", 2))
-    ]
-    if width > 1:
-        declarations.append(f"declare i1 @llvm.vector.reduce.or.v{width}i1({m})")
-    divisor, scaling = ("%m2", _fmod_scaling(v, m, c)) if any_ratio else ("%m", "")
-    definition = f"""\
-define internal {v} @{_fmod_name(width, any_ratio)}({v} %a, {v} %b) nounwind {attribute} {{
-entry:
-  %r0 = call {v} @llvm.fabs.{name}({v} %a)
-  %m = call {v} @llvm.fabs.{name}({v} %b)
-  %finite = fcmp olt {v} %r0, {c(float("inf"))}
-  %positive = fcmp ogt {v} %m, {c(0.0)}
-  %valid = and {m} %finite, %positive
-  br label %loop
-loop:
-  %r = phi {v} [ %r0, %entry ], [ %next, %step ]
-  %large = fcmp oge {v} %r, %m
-  %more = and {m} %large, %valid
-  %any = {any_left}
-  br i1 %any, label %step, label %done
-step:
-{scaling}
-  %ratio = fdiv {v} %r, {divisor}
-  %q0 = fmul {v} %ratio, {c(1 - 2**-52)}
-  %bits = bitcast {v} %q0 to {i}
-  %kept = and {i} %bits, {c(-(1 << 27), i)}
-  %leading = bitcast {i} %kept to {v}
-  %whole = call {v} @llvm.trunc.{name}({v} %q0)
-  %is_long = fcmp oge {v} %q0, {c(2.0**26)}
-  %q1 = select {m} %is_long, {v} %leading, {v} %whole
-  %some = fcmp oge {v} %q1, {c(1.0)}
-  %q = select {m} %some, {v} %q1, {v} {c(1.0)}
-  %minus = fneg {v} %q
-  %less = call {v} @llvm.fma.{name}({v} %minus, {v} {divisor}, {v} %r)
-  %next = select {m} %more, {v} %less, {v} %r
-  br label %loop
-done:
-  %signed = call {v} @llvm.copysign.{name}({v} %r, {v} %a)
-  %unordered = fcmp uno {v} %a, %b
-  %bad_a = xor {m} %finite, {constant("true", "i1", width).text}
-  %bad_b = xor {m} %positive, {constant("true", "i1", width).text}
-  %bad0 = or {m} %bad_a, %bad_b
-  %bad = or {m} %bad0, %unordered
-  %out = select {m} %bad, {v} {c(float("nan"))}, {v} %signed
-  ret {v} %out
-}}
-"""
-    return [*declarations, definition]
-
-
-def _fmod_scaling(v: str, m: str, c: Callable[[float], str]) -> str:
-    """`%m2` = 2^600k |b|, k the least of 0, 1 and 2 that makes r / m2 less than 2^900."""
-    lines: list[str] = []
-    for before, after in (("%m", "%m1"), ("%m1", "%m2")):
-        lines += [
-            f"  {after}.limit = fmul {v} {before}, {c(2.0**900)}",
-            f"  {after}.far = fcmp oge {v} %r, {after}.limit",
-            f"  {after}.grown = fmul {v} {before}, {c(2.0**600)}",
-            f"  {after} = select {m} {after}.far, {v} {after}.grown, {v} {before}",
-        ]
-    return "\n".join(lines)
+    (r,) = c.repeat([size], lambda r: (r >= divisor) & valid, step)
+    signed, unordered = r.with_sign_of(a), a.is_not(a) | b.is_not(b)
+    out = c.select(~finite | ~positive | unordered, math.nan, signed)
+    return c.function(("a", "b"), out, f"{attribute} nounwind")
 
 
 def _atan2(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 
-from graphfuse.codegen.kernel import Kernel, constant, element_type, integer, suffix, vector_type, width_of
+from graphfuse.codegen.kernel import Kernel, call, constant, element_type, integer, suffix, vector_type, width_of
+from graphfuse.codegen.vecmath_emit import Code, Value, VectorFunction
 from graphfuse.ir.types import Scalar
 from graphfuse.llvm.module import Reg
 
@@ -163,56 +165,28 @@ def _mulhi(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
 
 
 def _pow(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
-    """Square and multiply in a loop; negative exponents are 0 but for bases 1 and -1."""
+    """Negative exponents are 0 but for bases 1 and -1."""
     type_ = xs[0].type
-    name = f"@gf.pow.{suffix(type_)}.{'s' if elem.is_signed else 'u'}"
-    mask = vector_type("i1", width_of(type_))
-    if width_of(type_) > 1:
-        kernel.text.module.entity(f"declare i1 @llvm.vector.reduce.or.{suffix(mask)}({mask})")
-    kernel.text.module.entity(_pow_text(name, type_, kernel.helpers, signed=elem.is_signed))
-    return wrap(kernel, kernel.text.emit(type_, f"call {type_} {name}({xs[0]}, {xs[1]})"), elem)
+    power = _power(element_type(type_), width_of(type_), kernel.helpers, signed=elem.is_signed)
+    return wrap(kernel, call(kernel, power, xs), elem)
 
 
-def _pow_text(name: str, type_: str, attribute: str, *, signed: bool) -> str:
-    width = width_of(type_)
-    mask = vector_type("i1", width)
-    zero, one, minus = (integer(n, type_).text for n in (0, 1, -1))
-    reduce_or = f"@llvm.vector.reduce.or.{suffix(mask)}"
-    any_left = f"call i1 {reduce_or}({mask} %more)" if width > 1 else "or i1 %more, false"
-    negative = f"icmp slt {type_} %b, {zero}" if signed else f"icmp ult {type_} %b, {zero}"
-    return f"""\
-define internal {type_} {name}({type_} %a, {type_} %b) nounwind {attribute} {{
-entry:
-  %negative = {negative}
-  %start = select {mask} %negative, {type_} {zero}, {type_} %b
-  br label %loop
-loop:
-  %left = phi {type_} [ %start, %entry ], [ %left_next, %step ]
-  %out = phi {type_} [ {one}, %entry ], [ %out_next, %step ]
-  %square = phi {type_} [ %a, %entry ], [ %square_next, %step ]
-  %more = icmp ne {type_} %left, {zero}
-  %any = {any_left}
-  br i1 %any, label %step, label %done
-step:
-  %bit = and {type_} %left, {one}
-  %odd = icmp ne {type_} %bit, {zero}
-  %product = mul {type_} %out, %square
-  %out_next = select {mask} %odd, {type_} %product, {type_} %out
-  %square_next = mul {type_} %square, %square
-  %left_next = lshr {type_} %left, {one}
-  br label %loop
-done:
-  %is_one = icmp eq {type_} %a, {one}
-  %is_minus = icmp eq {type_} %a, {minus}
-  %is_unit = or {mask} %is_one, %is_minus
-  %last = and {type_} %b, {one}
-  %b_odd = icmp ne {type_} %last, {zero}
-  %unit = select {mask} %b_odd, {type_} %a, {type_} {one}
-  %inverse = select {mask} %is_unit, {type_} %unit, {type_} {zero}
-  %result = select {mask} %negative, {type_} %inverse, {type_} %out
-  ret {type_} %result
-}}
-"""
+@functools.cache
+def _power(elem: str, lanes: int, attribute: str, *, signed: bool) -> VectorFunction:
+    """Square and multiply in a loop."""
+    code = Code(f"gf.pow.{elem}.v{lanes}.{'s' if signed else 'u'}", elem, lanes)
+    a, b = (Value(code, f"%{name}", elem) for name in "ab")
+    negative = b < 0 if signed else code.constant(0, "i1")
+    first = code.select(negative, code.constant(0, elem), b)
+
+    def step(_: Value, left: Value, out: Value, square: Value) -> list[Value]:
+        changed = code.select((left & 1).is_not(0), out * square, out), square * square
+        return [left >> 1, *changed]
+
+    _, out, _ = code.repeat([first, code.constant(1, elem), a], lambda left: left.is_not(0), step)
+    is_unit = a.is_(1) | a.is_(-1)
+    inverse = code.select(is_unit, code.select((b & 1).is_not(0), a, 1), 0)
+    return code.function(("a", "b"), code.select(negative, inverse, out), f"{attribute} nounwind")
 
 
 INTEGER: dict[str, Emit] = {

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from graphfuse.codegen.vecmath_emit import VectorFunction
 from graphfuse.errors import UnsupportedError
 from graphfuse.ir.core import Func, Op, OpDef, Value
 from graphfuse.ir.dense import numpy_dtype
@@ -300,3 +301,10 @@ class Kernel(ABC):
             if lower is None:
                 raise UnsupportedError(f"{op.kind.name} cannot be compiled for {self.target}", op.loc)
             lower(self, op)
+
+
+def call(kernel: Kernel, fn: VectorFunction, xs: Sequence[Reg]) -> Reg:
+    """A function that this module defines on first use."""
+    for text in (*fn.declarations, fn.definition):
+        kernel.text.module.entity(text)
+    return kernel.text.emit(xs[0].type, f"call {xs[0].type} @{fn.symbol}({', '.join(map(str, xs))})")

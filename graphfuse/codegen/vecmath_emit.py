@@ -5,14 +5,16 @@ function being written. Lanes are uniform: each value has as many as its functio
 scalar type. Elements: f32 f64 i32 i64 i1, and in scalar functions any type as LLVM has it.
 """
 
+import itertools
 import struct
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 _LLVM_ELEM: Final = {"f32": "float", "f64": "double", "i32": "i32", "i64": "i64", "i1": "i1"}
 INTEGER_OF: Final = {"f32": "i32", "f64": "i64"}
 _FLOAT_OF: Final = {"i32": "f32", "i64": "f64"}
+INLINED: Final = "alwaysinline nounwind willreturn memory(none)"
 _FLOAT_OPS: Final = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 
 
@@ -122,7 +124,7 @@ class Code:
     lanes: int
     lines: list[str] = field(default_factory=list[str])
     declarations: dict[str, None] = field(default_factory=dict[str, None])
-    _count: int = 0
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def type(self, elem: str) -> str:
         """The LLVM type of all lanes of an element."""
@@ -135,8 +137,12 @@ class Code:
 
     def name(self) -> str:
         """A fresh SSA name."""
-        self._count += 1
-        return f"%v{self._count}"
+        return f"%v{next(self._numbers)}"
+
+    @property
+    def scalars(self) -> "Code":
+        """The same function, for values that are scalars."""
+        return replace(self, lanes=1)
 
     def emit(self, elem: str, instruction: str) -> Value:
         """Append an instruction and return its result."""
@@ -153,7 +159,7 @@ class Code:
         else:
             literal = str(int(number))
         if self.lanes > 1:
-            literal = f"splat ({_LLVM_ELEM[elem]} {literal})"
+            literal = f"splat ({_LLVM_ELEM.get(elem, elem)} {literal})"
         return Value(self, literal, elem)
 
     def operand(self, other: Operand, elem: str) -> Value:
@@ -226,15 +232,45 @@ class Code:
         """min(x, high), nan kept."""
         return self.select(self.constant(high, x.elem) < x, high, x)
 
-    def function(self, parameters: Sequence[str], result: Value) -> VectorFunction:
-        """What was written, with all it needs."""
-        return VectorFunction(self.symbol, self.definition(parameters, result), tuple(self.declarations))
+    # blocks
 
-    def definition(self, parameters: Sequence[str], result: Value, inlined: str = "alwaysinline") -> str:
-        """The finished function, `internal`, and inlined wherever it is called."""
+    def start(self, label: str) -> None:
+        """Begin a block, which what is before it goes on to."""
+        self.lines += [f"  br label %{label}", f"{label}:"]
+
+    def branch(self, condition: Value, yes: str, no: str) -> None:
+        """To the block `yes`, which begins here, if the condition holds in any lane; else to `no`."""
+        if self.lanes > 1:
+            callee = f"@llvm.vector.reduce.or.{self.suffix('i1')}"
+            self.declarations[f"declare i1 {callee}({self.type('i1')})"] = None
+            condition = self.scalars.emit("i1", f"call i1 {callee}({condition.typed})")
+        self.lines += [f"  br i1 {condition.ref}, label %{yes}, label %{no}", f"{yes}:"]
+
+    def repeat(
+        self, inits: Sequence[Value], holds: Callable[[Value], Value], step: Callable[..., Sequence[Value]]
+    ) -> list[Value]:
+        """Values that change as long as a condition on the first of them holds in any lane: a loop behind the entry.
+
+        `step` gets the condition and the values, and says what they are next.
+        """
+        self.start("loop")
+        at, values = len(self.lines), [Value(self, self.name(), v.elem) for v in inits]
+        goes_on = holds(values[0])
+        self.branch(goes_on, "step", "done")
+        rows = zip(values, inits, step(goes_on, *values), strict=True)
+        self.lines[at:at] = [
+            f"  {v.ref} = phi {self.type(v.elem)} [ {first.ref}, %entry ], [ {new.ref}, %step ]"
+            for v, first, new in rows
+        ]
+        self.lines += ["  br label %loop", "done:"]
+        return values
+
+    def function(self, parameters: Sequence[str], result: Value, attributes: str = INLINED) -> VectorFunction:
+        """What was written, with all it needs."""
+        return VectorFunction(self.symbol, self.definition(parameters, result, attributes), tuple(self.declarations))
+
+    def definition(self, parameters: Sequence[str], result: Value, attributes: str = INLINED) -> str:
+        """The finished function, `internal`, by default inlined wherever it is called."""
         listed = ", ".join(f"{self.type(self.elem)} %{name}" for name in parameters)
-        head = (
-            f"define internal {self.type(result.elem)} @{self.symbol}({listed}) "
-            f"{inlined} nounwind willreturn memory(none) {{"
-        )
+        head = f"define internal {self.type(result.elem)} @{self.symbol}({listed}) {attributes} {{"
         return "\n".join([head, "entry:", *self.lines, f"  ret {result.typed}", "}"]) + "\n"

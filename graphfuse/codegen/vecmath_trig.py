@@ -7,7 +7,7 @@ import math
 from functools import cache
 from typing import Final
 
-from graphfuse.codegen.vecmath_emit import INTEGER_OF, Code, Operand, Value
+from graphfuse.codegen.vecmath_emit import INLINED, Code, Operand, Value
 from graphfuse.codegen.vecmath_format import format_of, odd_poly, round_to_bits
 from graphfuse.codegen.vecmath_tables import TWO_OVER_PI
 
@@ -51,36 +51,26 @@ def _reduce_slow() -> tuple[str, ...]:
     pair = c.emit(pair.elem, f"insertvalue {pair.typed}, {q.typed}, 1")
     table = ", ".join(f"i8 {byte}" for byte in _TWO_OVER_PI_BYTES)
     constant = f"@gf.two_over_pi = internal constant [{len(_TWO_OVER_PI_BYTES)} x i8] [{table}]\n"
-    return "declare i192 @llvm.ctlz.i192(i192, i1)", constant, c.definition(("x",), pair, "noinline")
+    return (
+        "declare i192 @llvm.ctlz.i192(i192, i1)",
+        constant,
+        c.definition(("x",), pair, INLINED.replace("alwaysinline", "noinline")),
+    )
 
 
-def _slow_lane(c: Code, x: str, lane: int, results: tuple[str, str]) -> tuple[str, str]:
-    """Reduce one lane of x and put it into the vectors `results`; return their new names."""
-    integer, scalar = INTEGER_OF[c.elem], Code("", c.elem, 1).type(c.elem)
-    lines, names = c.lines, [c.name() for _ in range(7)]
-    one, wide, pair, r, r_out, q, q_out = names
-    if c.lanes == 1:
-        one = x
-    else:
-        lines.append(f"  {one} = extractelement {c.type(c.elem)} {x}, i32 {lane}")
+def _slow_lane(c: Code, x: Value, lane: int, results: list[Value]) -> list[Value]:
+    """Reduce one lane of x and put it into the vectors `results`; return these."""
+    s = c.scalars
+    one = s.emit(c.elem, f"extractelement {x.typed}, i32 {lane}") if c.lanes > 1 else x
+    wide = s.cast("fpext", one, "f64") if c.elem == "f32" else one
+    pair = s.emit("{ double, i64 }", f"call {{ double, i64 }} @gf.reduce_slow({wide.typed})")
+    r, q = (s.emit(elem, f"extractvalue {pair.typed}, {i}") for i, elem in enumerate(("f64", "i64")))
     if c.elem == "f32":
-        lines.append(f"  {wide} = fpext float {one} to double")
-    else:
-        wide = one
-    lines.append(f"  {pair} = call {{ double, i64 }} @gf.reduce_slow(double {wide})")
-    lines.append(f"  {r} = extractvalue {{ double, i64 }} {pair}, 0")
-    lines.append(f"  {q} = extractvalue {{ double, i64 }} {pair}, 1")
-    if c.elem == "f32":
-        lines.append(f"  {r_out} = fptrunc double {r} to float")
-        lines.append(f"  {q_out} = trunc i64 {q} to i32")
-    else:
-        r_out, q_out = r, q
+        r, q = s.cast("fptrunc", r, "f32"), s.cast("trunc", q, "i32")
     if c.lanes == 1:
-        return r_out, q_out
-    new_r, new_q = c.name(), c.name()
-    lines.append(f"  {new_r} = insertelement {c.type(c.elem)} {results[0]}, {scalar} {r_out}, i32 {lane}")
-    lines.append(f"  {new_q} = insertelement {c.type(integer)} {results[1]}, {integer} {q_out}, i32 {lane}")
-    return new_r, new_q
+        return [r, q]
+    pairs = zip(results, (r, q), strict=True)
+    return [c.emit(new.elem, f"insertelement {old.typed}, {new.typed}, i32 {lane}") for old, new in pairs]
 
 
 def _reduce_trig(c: Code, x: Value) -> tuple[Value, Value]:
@@ -91,19 +81,12 @@ def _reduce_trig(c: Code, x: Value) -> tuple[Value, Value]:
     """
     fast_r, fast_q = reduce_fast(c, x)
     beyond = x.abs() > format_of(x).trig_top
-    any_beyond = beyond.ref
-    if c.lanes > 1:
-        any_beyond = c.name()
-        reduce_or = f"@llvm.vector.reduce.or.v{c.lanes}i1"
-        c.declarations[f"declare i1 {reduce_or}(<{c.lanes} x i1>)"] = None
-        c.lines.append(f"  {any_beyond} = call i1 {reduce_or}({beyond.typed})")
     c.declarations |= dict.fromkeys(_reduce_slow())
-    c.lines += [f"  br i1 {any_beyond}, label %slow, label %reduced", "slow:"]
-    pair = ("poison", "poison")
+    c.branch(beyond, "slow", "reduced")
+    pair = [Value(c, "poison", v.elem) for v in (fast_r, fast_q)]
     for lane in range(c.lanes):
-        pair = _slow_lane(c, x.ref, lane, pair)
-    slow_r = c.select(beyond, Value(c, pair[0], x.elem), fast_r)
-    slow_q = c.select(beyond, Value(c, pair[1], fast_q.elem), fast_q)
+        pair = _slow_lane(c, x, lane, pair)
+    slow_r, slow_q = (c.select(beyond, slow, fast) for slow, fast in zip(pair, (fast_r, fast_q), strict=True))
     return reduced(c, (fast_r, slow_r), (fast_q, slow_q))
 
 
@@ -119,7 +102,7 @@ def reduce_fast(c: Code, x: Value) -> tuple[Value, Value]:
 
 def reduced(c: Code, r: tuple[Value, Value], q: tuple[Value, Value]) -> tuple[Value, Value]:
     """The end of the block `slow`: r and q of the entry, or those made there."""
-    c.lines += ["  br label %reduced", "reduced:"]
+    c.start("reduced")
     merged = [
         c.emit(slow.elem, f"phi {c.type(slow.elem)} [ {fast.ref}, %entry ], [ {slow.ref}, %slow ]")
         for fast, slow in (r, q)
