@@ -11,8 +11,7 @@ from graphfuse.dialects.effects import conversions
 from graphfuse.errors import VerifyError
 from graphfuse.frontends.tc import ast
 from graphfuse.frontends.tc import typed as t
-from graphfuse.frontends.tc.check_expr import ExprChecker
-from graphfuse.frontends.tc.check_memory import roots
+from graphfuse.frontends.tc.check_expr import ExprChecker, roots
 from graphfuse.frontends.tc.convert import broadcast, converted, to_elem
 from graphfuse.frontends.tc.types import (
     BOOL,

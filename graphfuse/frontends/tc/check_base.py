@@ -1,4 +1,4 @@
-"""Checking begins: errors, the types that a source writes, names and literals."""
+"""Checking begins: errors, the types that a source writes, names, literals, and operators without memory."""
 
 from __future__ import annotations
 
@@ -10,17 +10,26 @@ from typing import Any, ClassVar, NoReturn
 
 from graphfuse.frontends.tc import ast
 from graphfuse.frontends.tc import typed as t
-from graphfuse.frontends.tc.convert import ConversionError
+from graphfuse.frontends.tc.constants import COMPARISONS, compare, float_binary, int_binary, wrap
+from graphfuse.frontends.tc.convert import ConversionError, broadcast, const_as, to_elem
 from graphfuse.frontends.tc.cuda_words import CUDA_WORDS
 from graphfuse.frontends.tc.diagnostics import FixIt, Located, Note, Reporter
+from graphfuse.frontends.tc.reader import missing_semicolon
 from graphfuse.frontends.tc.scope import Scopes, Typedef
 from graphfuse.frontends.tc.tokens import Token
 from graphfuse.frontends.tc.types import (
+    BF16,
+    BOOL,
+    CHAR,
     FLOAT,
+    FP8E4M3,
+    FP8E5M2,
+    HALF,
     INT,
     LONG,
     MAX_ELEMENTS,
     NAMED,
+    UCHAR,
     UINT,
     ULONG,
     Arith,
@@ -30,9 +39,12 @@ from graphfuse.frontends.tc.types import (
     Type,
     Void,
     broadcast_shapes,
+    common,
     elem_of,
     elements,
+    promoted,
     shape_of,
+    with_shape,
 )
 
 MAX_DEPTH = 90
@@ -245,6 +257,253 @@ class Checker(ABC):
             self.fail("generic", f"_Generic: expected a choice for {control}, found none", node)
         return self.expr(default)
 
+    # operators
+
+    def _sign(self, node: ast.Unary) -> t.Expr:
+        x = self.value(node.operand)
+        elem = self.number(x, node.operand, f"operand of {node.op!r}")
+        if isinstance(x, t.Const) and x.weak and node.op != "~":
+            return t.Const(node.at, FLOAT, -x.value if node.op == "-" else x.value, weak=True)
+        to = promoted(elem)
+        if node.op == "~" and to.is_float:
+            self.fail("operands", f"operand of '~': expected an integer, found {x.type}", node)
+        x = to_elem(x, to)
+        if node.op == "+":
+            return x
+        if isinstance(x, t.Const):
+            value = -x.value if node.op == "-" else ~int(x.value)
+            return t.Const(node.at, to, value if to.is_float else wrap(int(value), to.bits, signed=to.signed))
+        return t.Unary(node.at, x.type, node.op, x)
+
+    def number(self, x: t.Expr, at: Located, what: str) -> Arith:
+        """The element of an operand of arithmetic."""
+        elem = x.elem
+        if not isinstance(elem, Arith):
+            self.fail("operands", f"{what}: expected a number, found {x.type}", at)
+        return elem
+
+    def boolean(self, x: t.Expr, at: Located) -> t.Expr:
+        """A condition: `x != 0`, element by element."""
+        elem = x.elem
+        if isinstance(elem, Pointer) and not x.shape:
+            return t.Convert(x.at, BOOL, x)
+        self.number(x, at, "condition")
+        return to_elem(x, BOOL)
+
+    def negated(self, x: t.Expr, at: Token) -> t.Expr:
+        """The opposite of a bool."""
+        if isinstance(x, t.Const):
+            return t.Const(at, BOOL, int(not x.value))
+        return t.Unary(at, x.type, "~", x)
+
+    def _address(self, node: ast.Unary) -> t.Expr:
+        inner = node.operand
+        if isinstance(inner, ast.Unary) and inner.op == "*":
+            return self.value(inner.operand)
+        x = self.value(inner)
+        what = "a tile" if x.shape else "a variable"
+        return self.fail(
+            "address", f"operand of '&': expected something in memory, found {what}, which has no address", node
+        )
+
+    def _transpose(self, node: ast.Unary) -> t.Expr:
+        x = self.value(node.operand)
+        shape = x.shape
+        if len(shape) < 2:
+            self.fail("operands", f"operand of '^': expected a tile of rank 2 or more, found {x.type}", node)
+        rank = len(shape)
+        return self.transposed(x, (*range(1, rank), 0), node.at)
+
+    def transposed(self, x: t.Expr, perm: tuple[int, ...], at: Token) -> t.Expr:
+        """`x` with its dims permuted."""
+        tile = x.type
+        assert isinstance(tile, Tile)
+        return t.Transpose(at, Tile(tuple(tile.shape[p] for p in perm), tile.elem), x, perm)
+
+    def _binary(self, node: ast.Binary) -> t.Expr:
+        # chains grow to the left; they are walked here, so that a long sum costs no recursion
+        chain: list[ast.Binary] = []
+        first: ast.Expr = node
+        while isinstance(first, ast.Binary) and first.op not in ("&&", "||", ",", "..."):
+            chain.append(first)
+            first = first.left
+        if not chain:
+            return self._special(node)
+        left = self.value(first)
+        for link in reversed(chain):
+            left = self.binary(link.op, left, self.value(link.right), link)
+        return left
+
+    def _special(self, node: ast.Binary) -> t.Expr:
+        if node.op == "...":
+            return self._range(node)
+        if node.op == ",":
+            first = self.expr(node.left)
+            second = self.expr(node.right)
+            return second if isinstance(first, t.Const) else t.Sequence(node.at, second.type, first, second)
+        left = self.boolean(self.value(node.left), node.left)
+        # like the arms of ?:, what follows && reads memory only where the left side lets it matter
+        temp = t.Variable("", left.type, node.at, initialised=True)
+        guard = not isinstance(left, t.Const)
+        with self.guarded(temp if guard else None, holds=node.op == "&&"):
+            right = self.boolean(self.value(node.right), node.right)
+        shape = self.joint_shape(node, "", left, right)
+        if isinstance(left, t.Const) and isinstance(right, t.Const):
+            value = left.value and right.value if node.op == "&&" else left.value or right.value
+            return t.Const(node.at, BOOL, int(bool(value)))
+        if not any(isinstance(x, t.Read) and x.variable is temp for x in t.walk(right)):
+            return self._logical(node, left, right, shape)
+        return t.Let(
+            node.at, with_shape(BOOL, shape), temp, left, self._logical(node, read_of(temp, node.at), right, shape)
+        )
+
+    def _logical(self, node: ast.Binary, left: t.Expr, right: t.Expr, shape: tuple[int, ...]) -> t.Expr:
+        out = with_shape(BOOL, shape)
+        return t.Binary(node.at, out, node.op[0], broadcast(left, shape), broadcast(right, shape))
+
+    def _range(self, node: ast.Binary) -> t.Expr:
+        ends: list[t.Const] = []
+        for side, inner in (("start", node.left), ("end", node.right)):
+            x = self.value(inner)
+            if not isinstance(x.elem, Arith) or (isinstance(x, t.Const) and not isinstance(x.value, int)):
+                self.fail("range", f"{side} of '...': expected an integer, found {x.type}", inner)
+            if not isinstance(x, t.Const):
+                self.fail(
+                    "range", f"{side} of '...': expected a constant expression, found a value of type {x.type}", inner
+                )
+            ends.append(x)
+        lo, hi = int(ends[0].value), int(ends[1].value)
+        if hi <= lo:
+            self.fail("range", f"range: expected an end above its start, found {lo} ... {hi}", node)
+        count = hi - lo
+        if count > MAX_ELEMENTS:
+            self.fail("shape", f"a range's elements: expected at most {MAX_ELEMENTS}, found {count}", node)
+        elem = promoted(self.number(ends[0], node, "range"))
+        if not -(1 << 31) <= lo <= hi - 1 < 1 << 31:
+            elem = LONG
+        return t.Range(node.at, Tile((count,), elem), lo, hi)
+
+    def binary(self, op: str, left: t.Expr, right: t.Expr, node: ast.Expr) -> t.Expr:
+        """An infix operator on checked operands."""
+        if op == "@":
+            return self._dot(left, right, node)
+        a, b = left.elem, right.elem
+        if isinstance(a, Pointer) or isinstance(b, Pointer):
+            return self._pointer_binary(op, left, right, node)
+        assert isinstance(a, Arith)
+        assert isinstance(b, Arith)
+        elem = promoted(a) if op in ("<<", ">>") else self.common(left, right)
+        if (elem.is_float and op in ("%", "&", "|", "^", "<<", ">>")) or (op in ("<<", ">>") and b.is_float):
+            message = f"operands of {op!r}: expected integers, found {left.type} and {right.type}"
+            self.fail("operands", message, node)
+        if op in ("&", "|", "^") and a == b == BOOL:
+            elem = BOOL
+        if isinstance(left, t.Const) and isinstance(right, t.Const):
+            return self._folded(op, left, right, elem, node)
+        shape = self.joint_shape(node, f"operands of {op!r} of types {left.type} and {right.type}: ", left, right)
+        if op == "*" and left.shape == shape and _is_one(right):
+            return to_elem(left, elem)  # strides of 1 are written out
+        if op == "*" and right.shape == shape and _is_one(left):
+            return to_elem(right, elem)
+        operands = [broadcast(to_elem(x, elem), shape) for x in (left, right)]
+        self._check_constant_operand(op, right, elem, node)
+        out = with_shape(BOOL if op in COMPARISONS else elem, shape)
+        return t.Binary(node.at, out, op, *operands)
+
+    def _check_constant_operand(self, op: str, right: t.Expr, elem: Arith, node: ast.Expr) -> None:
+        if not isinstance(right, t.Const) or elem.is_float:
+            return
+        if op in ("/", "%") and right.value == 0:
+            self.report.warning("division", f"operand of {op!r} is 0: the result is 0", node)
+        if op in ("<<", ">>") and not 0 <= right.value < elem.bits:
+            self.report.warning("shift", f"shift count: expected 0 to {elem.bits - 1}, found {right.value}", node)
+
+    def common(self, left: t.Expr, right: t.Expr) -> Arith:
+        """The type two operands get; a weak literal takes the floating type of the other."""
+        a, b = left.elem, right.elem
+        assert isinstance(a, Arith)
+        assert isinstance(b, Arith)
+        for x, other in ((left, b), (right, a)):
+            if isinstance(x, t.Const) and x.weak and other.is_float:
+                return promoted(other)
+        return common(a, b)
+
+    def _folded(self, op: str, left: t.Const, right: t.Const, elem: Arith, node: ast.Expr) -> t.Expr:
+        weak = (left.weak or right.weak) and all(x.weak or not _is_float(x) for x in (left, right))
+        if elem.is_float and op not in COMPARISONS and not weak and op == "/":
+            # the quotient of floats is rounded to their type, which is left to the machine
+            out = [to_elem(x, elem) for x in (left, right)]
+            return t.Binary(node.at, elem, op, *out)
+        a, b = const_as(left.value, elem), const_as(right.value, elem)
+        if op in COMPARISONS:
+            return t.Const(node.at, BOOL, int(compare(op, a, b)))
+        if elem.is_float:
+            return t.Const(node.at, elem, float_binary(op, float(a), float(b)), weak)
+        if op in ("<<", ">>"):
+            b = int(right.value)
+        value = int_binary(op, int(a), int(b), elem.bits, signed=elem.signed)
+        if isinstance(value, str):
+            self.report.warning("division" if op in "/%" else "shift", value, node)
+            value = 0
+        return t.Const(node.at, elem, value)
+
+    def _pointer_binary(self, op: str, left: t.Expr, right: t.Expr, node: ast.Expr) -> t.Expr:
+        a, b = left.elem, right.elem
+        shape = self.joint_shape(node, f"operands of {op!r} of types {left.type} and {right.type}: ", left, right)
+        if op == "+" and isinstance(b, Pointer) and not isinstance(a, Pointer):
+            left, right, a, b = right, left, b, a
+        if op in ("+", "-") and isinstance(a, Pointer) and isinstance(b, Arith) and not b.is_float:
+            if isinstance(a.to, Void):
+                self.fail("operands", f"operand of {op!r}: expected a pointer to a scalar, found {left.type}", node)
+            offset = to_elem(right, promoted(b))
+            offset = self._negative(offset, node.at) if op == "-" else offset
+            return t.PointerAdd(node.at, with_shape(a, shape), broadcast(left, shape), broadcast(offset, shape))
+        if isinstance(a, Pointer) and isinstance(b, Pointer) and a.to == b.to:
+            operands = (broadcast(left, shape), broadcast(right, shape))
+            if op == "-":
+                return t.PointerDiff(node.at, with_shape(LONG, shape), *operands)
+            if op in COMPARISONS:
+                return t.Binary(node.at, with_shape(BOOL, shape), op, *operands)
+        if op in ("==", "!=") and not shape:
+            null, pointer = (left, right) if isinstance(b, Pointer) else (right, left)
+            if isinstance(null, t.Const) and null.value == 0 and isinstance(null.value, int):
+                some = self.boolean(pointer, node)
+                return some if op == "!=" else self.negated(some, node.at)
+        if op == "*" and node.at.outermost.bol and isinstance(node, ast.Binary):
+            # a line that begins with a store, after one that lacks its semicolon
+            missing_semicolon(self.report, node.left.last, "the statement", node.at)
+            raise FaultError
+        return self.fail("operands", f"operands of {op!r}: expected numbers, found {left.type} and {right.type}", node)
+
+    def _negative(self, x: t.Expr, at: Token) -> t.Expr:
+        """-x as an offset; what has no sign is widened first."""
+        elem = x.elem
+        assert isinstance(elem, Arith)
+        x = x if elem.signed else to_elem(x, LONG)
+        return t.Const(at, x.type, -x.value) if isinstance(x, t.Const) else t.Unary(at, x.type, "-", x)
+
+    def _dot(self, left: t.Expr, right: t.Expr, node: ast.Expr) -> t.Expr:
+        return t.Dot(node.at, self.product(left, right, node, "operands of '@'"), left, right)
+
+    def product(self, left: t.Expr, right: t.Expr, node: ast.Expr, what: str) -> Tile:
+        """The type of a matrix product."""
+        a, b = left.type, right.type
+        if not isinstance(a, Tile) or not isinstance(b, Tile):
+            self.fail("dot", f"{what}: expected tiles, found {a} and {b}", node)
+        if len(a.shape) != len(b.shape) or len(a.shape) < 2:
+            self.fail("dot", f"{what}: expected one rank, 2 or more, found {a} and {b}", node)
+        if a.shape[1] != b.shape[0]:
+            message = f"{what}: expected equal inner dims, found {a.shape[1]} and {b.shape[0]} of {a} and {b}"
+            self.fail("dot", message, node)
+        if a.shape[2:] != b.shape[2:]:
+            message = f"{what}: expected equal batch dims, found {list(a.shape[2:])} and {list(b.shape[2:])}"
+            self.fail("dot", message, node)
+        if a.elem != b.elem or not isinstance(a.elem, Arith):
+            self.fail("dot", f"{what}: expected one type of numbers, found {a.elem} and {b.elem}", node)
+        if a.elem == BOOL:
+            self.fail("dot", f"{what}: expected numbers, found {a} and {b}", node)
+        return Tile((a.shape[0], b.shape[1], *a.shape[2:]), DOT_RESULTS.get(a.elem, a.elem))
+
     @contextmanager
     def guarded(self, temp: t.Variable | None, *, holds: bool) -> Generator[None]:
         """Memory is touched only where `temp` is (or is not) true."""
@@ -258,6 +517,21 @@ class Checker(ABC):
 
     _CHECKS: ClassVar[dict[type, Callable[[Any, Any], t.Expr]]]
     """What checks each kind of node: the table of `ExprChecker`."""
+
+
+DOT_RESULTS: dict[Arith, Arith] = {
+    HALF: FLOAT, BF16: FLOAT, FP8E4M3: FLOAT, FP8E5M2: FLOAT, CHAR: INT, UCHAR: INT,
+}  # fmt: skip
+"""What products are summed in; other types keep their own."""
+
+
+def _is_float(x: t.Const) -> bool:
+    elem = x.elem
+    return isinstance(elem, Arith) and elem.is_float
+
+
+def _is_one(x: t.Expr) -> bool:
+    return isinstance(x, t.Const) and x.value == 1 and isinstance(x.value, int)
 
 
 def _alike(a: str, b: str) -> bool:

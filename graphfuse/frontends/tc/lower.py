@@ -8,7 +8,7 @@ from typing import Any
 
 from graphfuse.dialects import block, control
 from graphfuse.frontends.tc import typed as t
-from graphfuse.frontends.tc.check_memory import roots
+from graphfuse.frontends.tc.check_expr import roots
 from graphfuse.frontends.tc.diagnostics import Reporter, StopError
 from graphfuse.frontends.tc.flat import Branch, Count, Flat, While
 from graphfuse.frontends.tc.kernel import Kernel, Parameter
