@@ -11,6 +11,7 @@ from graphfuse.dialects.effects import conversions
 from graphfuse.errors import VerifyError
 from graphfuse.frontends.tc import ast
 from graphfuse.frontends.tc import typed as t
+from graphfuse.frontends.tc.check_base import bound
 from graphfuse.frontends.tc.check_expr import ExprChecker, roots
 from graphfuse.frontends.tc.convert import broadcast, converted, to_elem
 from graphfuse.frontends.tc.types import (
@@ -224,13 +225,12 @@ def _cdiv(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t
     if elem.is_float:
         c.fail("arguments", f"{name}: expected integers, found {args[0].type} and {args[1].type}", node)
     a, b = operands
-    if isinstance(a, t.Const) and isinstance(b, t.Const):
-        return c.binary("/", c.binary("-", c.binary("+", a, b, node), t.Const(node.at, INT, 1), node), b, node)
-    temp = t.Variable("", b.type, node.at, initialised=True)
-    divisor = b if isinstance(b, t.Const) else t.Read(node.at, b.type, temp)
-    above = c.binary("-", c.binary("+", a, divisor, node), t.Const(node.at, INT, 1), node)
-    out = c.binary("/", above, divisor, node)
-    return out if divisor is b else t.Let(node.at, out.type, temp, b, out)
+
+    def quotient(divisor: t.Expr) -> t.Expr:
+        above = c.binary("-", c.binary("+", a, divisor, node), t.Const(node.at, INT, 1), node)
+        return c.binary("/", above, divisor, node)
+
+    return quotient(b) if isinstance(b, t.Const) else bound(b, node.at, quotient)
 
 
 def _dot(c: BuiltinChecker, node: ast.Call) -> t.Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -51,23 +52,17 @@ class _Checker(BuiltinChecker):
         bodies: list[tuple[t.FunctionDecl, ast.Function]] = []
         # signatures first, so that a function may be called above its definition
         for item in unit.body:
-            try:
+            with contextlib.suppress(FaultError):
                 if isinstance(item, ast.Function):
                     self._signature(item, functions, bodies)
                 elif isinstance(item, ast.StaticAssert):
                     self._static_assert(item)
                 else:
                     self._global(item)
-            except FaultError:
-                self._recover()
         for decl, node in bodies:
             self._body(decl, node)
         self._find_recursion(functions)
         return t.Unit(tuple(self._finish(functions)), tuple(self._pools))
-
-    def _recover(self) -> None:
-        self._depth = 0
-        self.guards.clear()
 
     def _signature(
         self,
@@ -277,10 +272,8 @@ class _Checker(BuiltinChecker):
     def _statements(self, nodes: tuple[ast.Stmt, ...]) -> tuple[t.Stmt, ...]:
         out: list[t.Stmt] = []
         for node in nodes:
-            try:
+            with contextlib.suppress(FaultError):
                 out += self._STATEMENTS[type(node)](self, node)
-            except FaultError:
-                self._recover()
         return tuple(out)
 
     def _scoped(self, node: ast.Stmt) -> t.Block:
@@ -314,10 +307,8 @@ class _Checker(BuiltinChecker):
             self.report.warning("empty-declaration", "the declaration declares nothing", node)
         out: list[t.Stmt] = []
         for d in node.declarators:
-            try:
+            with contextlib.suppress(FaultError):
                 out += self._local(node, d)
-            except FaultError:
-                self._recover()
         return out
 
     def _local(self, node: ast.Declaration, d: ast.Declarator) -> list[t.Stmt]:

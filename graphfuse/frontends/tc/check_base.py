@@ -94,10 +94,9 @@ class Checker(ABC):
     def expr(self, node: ast.Expr) -> t.Expr:
         """Check any expression; a void one is left to who asks."""
         self._depth += 1
-        if self._depth > MAX_DEPTH:
-            self._depth = 0
-            self.fail("too-deep", f"expression is nested deeper than {MAX_DEPTH}", node)
         try:
+            if self._depth > MAX_DEPTH:
+                self.fail("too-deep", f"expression is nested deeper than {MAX_DEPTH}", node)
             return self._CHECKS[type(node)](self, node)
         finally:
             self._depth -= 1
@@ -542,3 +541,10 @@ def _alike(a: str, b: str) -> bool:
 def read_of(variable: t.Variable, at: Token) -> t.Expr:
     """The value of a variable."""
     return t.Read(at, variable.type, variable)
+
+
+def bound(value: t.Expr, at: Token, use: Callable[[t.Expr], t.Expr]) -> t.Expr:
+    """What `use` makes of a value that is computed once, and kept in a temporary."""
+    temp = t.Variable("", value.type, at, initialised=True)
+    out = use(read_of(temp, at))
+    return t.Let(at, out.type, temp, value, out)

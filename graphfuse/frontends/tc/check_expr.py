@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NoReturn
 
 from graphfuse.frontends.tc import ast
 from graphfuse.frontends.tc import typed as t
-from graphfuse.frontends.tc.check_base import Checker, read_of
+from graphfuse.frontends.tc.check_base import Checker, bound, read_of
 from graphfuse.frontends.tc.convert import bitcast_const, broadcast, cast, converted, fill, reshape, to_elem
 from graphfuse.frontends.tc.diagnostics import FixIt, Located, Note
 from graphfuse.frontends.tc.scope import Scopes
@@ -232,17 +232,14 @@ class ExprChecker(Checker):
         mask = self._explicit_mask(mask_node, pointer)
         if not node.op:
             return self.store(pointer, mask, self.value(node.value), node)
-        temp = t.Variable("", pointer.type, node.at, initialised=True)
-        again = read_of(temp, node.at)
-        mask_temp = None
-        if mask is not None:
-            mask_temp = t.Variable("", mask.type, node.at, initialised=True)
-        mask_read = None if mask_temp is None else read_of(mask_temp, node.at)
-        value = self.binary(node.op, self.load(again, mask_read, node.target), self.value(node.value), node)
-        store = self.store(again, mask_read, value, node)
-        if mask_temp is not None and mask is not None:
-            store = t.Let(node.at, store.type, mask_temp, mask, store)
-        return t.Let(node.at, store.type, temp, pointer, store)
+
+        def change(where: t.Expr, mask: t.Expr | None) -> t.Expr:
+            value = self.binary(node.op, self.load(where, mask, node.target), self.value(node.value), node)
+            return self.store(where, mask, value, node)
+
+        if mask is None:
+            return bound(pointer, node.at, lambda where: change(where, None))
+        return bound(pointer, node.at, lambda where: bound(mask, node.at, lambda m: change(where, m)))
 
     def writable(self, pointer: t.Expr, node: ast.Expr) -> None:
         """Refuse stores to const memory; a promise of `__readonly` is dropped with a warning."""
@@ -286,21 +283,24 @@ class ExprChecker(Checker):
             old = self.expr(target)
             if not post:
                 return self.assign(variable, self.binary(op, old, one, node), node)
-            temp = t.Variable("", variable.type, node.at, initialised=True)
-            assign = self.assign(variable, self.binary(op, read_of(temp, node.at), one, node), node)
-            body = t.Sequence(node.at, variable.type, assign, read_of(temp, node.at))
-            return t.Let(node.at, variable.type, temp, old, body)
+
+            def assigned(old: t.Expr) -> t.Expr:
+                assign = self.assign(variable, self.binary(op, old, one, node), node)
+                return t.Sequence(node.at, old.type, assign, old)
+
+            return bound(old, node.at, assigned)
         if not isinstance(target, ast.Unary) or target.op != "*":
             self._no_lvalue(target, node.op)
         pointer = self._pointer(target.operand, "*", target)
         self.writable(pointer, target)
-        where = t.Variable("", pointer.type, node.at, initialised=True)
-        old = self.load(read_of(where, node.at), None, target)
-        temp = t.Variable("", old.type, node.at, initialised=True)
-        value = self.binary(op, read_of(temp, node.at), one, node)
-        store = self.store(read_of(where, node.at), None, value, node)
-        body = t.Sequence(node.at, old.type, store, read_of(temp, node.at)) if post else store
-        return t.Let(node.at, old.type, where, pointer, t.Let(node.at, old.type, temp, old, body))
+
+        def stored(where: t.Expr, old: t.Expr) -> t.Expr:
+            store = self.store(where, None, self.binary(op, old, one, node), node)
+            return t.Sequence(node.at, old.type, store, old) if post else store
+
+        return bound(
+            pointer, node.at, lambda where: bound(self.load(where, None, target), node.at, lambda x: stored(where, x))
+        )
 
     # subscripts
 
