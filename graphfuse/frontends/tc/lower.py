@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from graphfuse.frontends.tc.lower_expr import ExprLowering, Lowered, PointerValu
 from graphfuse.frontends.tc.structure import Structured, structured
 from graphfuse.frontends.tc.tokens import Token
 from graphfuse.frontends.tc.types import Pointer
-from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Value
+from graphfuse.ir.core import Attr, Block, Builder, Func, Params, Value
 from graphfuse.ir.types import I64, Ptr
 from graphfuse.ir.types import Type as BlockType
 
@@ -95,34 +96,24 @@ class _Lowering(ExprLowering):
                 case Count():
                     self._count(s, after)
 
-    def _nested(
-        self, params: Params, bind: Callable[[], None], lower: Callable[[], None], finish: Callable[[], Op]
-    ) -> Block:
-        """A body of its own: its variables are forgotten after it."""
+    @contextmanager
+    def _nested(self) -> Generator[Builder]:
+        """The code of a body of its own: its variables are forgotten after it."""
         env, code = dict(self.env), self.code
         self.code = Builder()
         self.depth += BODY_DEPTH
-        bind()
-        lower()
-        self.code.append(finish())
-        out = self.code.block(params)
+        yield self.code
         self.depth -= BODY_DEPTH
         self.env, self.code = env, code
-        return out
 
     def _branch(self, s: Branch, live: Variables) -> None:
         condition = self.value(s.condition)
         changed = _ordered((self._liveness.sequence(s.then).may | self._liveness.sequence(s.other).may) & live)
         arms: list[tuple[Builder, list[Lowered]]] = []
         for arm in (s.then, s.other):
-            env, code = dict(self.env), self.code
-            self.code = Builder()
-            self.depth += BODY_DEPTH
-            self.statements(arm, live)
-            values = [self.current(v, s.at) for v in changed]
-            arms.append((self.code, values))
-            self.depth -= BODY_DEPTH
-            self.env, self.code = env, code
+            with self._nested() as code:
+                self.statements(arm, live)
+                arms.append((code, [self.current(v, s.at) for v in changed]))
         slots = [_Slot(*ends) for ends in zip(changed, arms[0][1], arms[1][1], strict=True)]
         blocks: list[Block] = []
         for code, values in arms:
@@ -172,25 +163,18 @@ class _Lowering(ExprLowering):
         types = tuple(x.type for x in first)
         around = effect.gen | live
         after_test = live | body_effect.gen | (around - body_effect.kill)
-
-        def head() -> None:
-            self.statements(s.head, after_test | expression(s.test).gen)
-
         hints = _hints(slots)
         head_params, body_params = Params(types, hints), Params(types, hints)
-        condition = self._nested(
-            head_params,
-            lambda: self._rebind(slots, head_params.values),
-            head,
-            lambda: control.yield_(self.value(s.test), *self._handed(slots, s.at), loc=self.loc(s.at)),
-        )
-        body = self._nested(
-            body_params,
-            lambda: self._rebind(slots, body_params.values),
-            lambda: self.statements(s.body, around),
-            lambda: control.yield_(*self._handed(slots, s.at), loc=self.loc(s.at)),
-        )
-        self._rebind(slots, self._place(control.while_, first, (condition, body), s.at, hints))
+        with self._nested() as head:
+            self._rebind(slots, head_params.values)
+            self.statements(s.head, after_test | expression(s.test).gen)
+            head.append(control.yield_(self.value(s.test), *self._handed(slots, s.at), loc=self.loc(s.at)))
+        with self._nested() as body:
+            self._rebind(slots, body_params.values)
+            self.statements(s.body, around)
+            body.append(control.yield_(*self._handed(slots, s.at), loc=self.loc(s.at)))
+        bodies = (head.block(head_params), body.block(body_params))
+        self._rebind(slots, self._place(control.while_, first, bodies, s.at, hints))
 
     def _handed(self, slots: Sequence[_Slot], at: Token) -> list[Value]:
         return [x for slot in slots for x in slot.parts(self, self.current(slot.variable, at), at)]
@@ -205,20 +189,14 @@ class _Lowering(ExprLowering):
         first = self._handed(slots, s.at)
         hints = _hints(slots)
         params = Params((I64, *(x.type for x in first)), ("trip", *hints))
-
-        def bind() -> None:
-            trip, *rest = params.values
+        trip, *rest = params.values
+        with self._nested() as body:
             self._rebind(slots, rest)
             self.env[s.variable] = self._counted(s, start, step, trip)
-
-        body = self._nested(
-            params,
-            bind,
-            lambda: self.statements(s.body, around),
-            lambda: control.yield_(*self._handed(slots, s.at), loc=self.loc(s.at)),
-        )
+            self.statements(s.body, around)
+            body.append(control.yield_(*self._handed(slots, s.at), loc=self.loc(s.at)))
         zero = self.const(0, I64, (), s.at)
-        results = self._place(control.for_, (zero, trips, *first), (body,), s.at, hints)
+        results = self._place(control.for_, (zero, trips, *first), (body.block(params),), s.at, hints)
         self._rebind(slots, results)
         if s.variable in live:
             done = self.emit(block.max_, trips, zero, at=s.at)
