@@ -423,9 +423,7 @@ def roots(pointer: t.Expr) -> list[t.Variable]:
                 work.append(p)
             case t.Select(then=a, other=b):
                 work += [a, b]
-            case t.Let(body=x) | t.Sequence(second=x) | t.Assign(value=x):
-                work.append(x)
-            case t.Splat(x=x) | t.Broadcast(x=x) | t.Reshape(x=x) | t.Transpose(x=x) | t.PointerCast(x=x):
+            case t.Let(body=x) | t.Sequence(second=x) | t.Assign(value=x) | t.Moved(x=x) | t.PointerCast(x=x):
                 work.append(x)
             case _:
                 pass

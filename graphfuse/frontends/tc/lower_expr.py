@@ -84,10 +84,8 @@ class ExprLowering(ABC):
         """A number, or a tile of it."""
         literal = bool(value) if elem == BOOL else value
         outer, self.hint = self.hint, hint
-        if shape:
-            out = self.emit(block.const, at=at, value=literal, elem=elem, shape=shape)
-        else:
-            out = self.emit(block.const, at=at, value=literal, elem=elem)
+        sized: dict[str, Attr] = {"shape": shape} if shape else {}
+        out = self.emit(block.const, at=at, value=literal, elem=elem, **sized)
         self.hint = outer
         return out
 
@@ -184,7 +182,7 @@ class ExprLowering(ABC):
 
     # shapes
 
-    def _shaped(self, x: t.Splat | t.Broadcast | t.Reshape | t.Transpose) -> Lowered:
+    def _shaped(self, x: t.Moved) -> Lowered:
         inner = x.x
         if isinstance(x, t.Splat) and isinstance(inner, t.Const):
             return self.const(inner.value, scalar_of(inner.type), x.shape, x.at, self.hint)
@@ -193,7 +191,7 @@ class ExprLowering(ABC):
             return out if out.offset is None else PointerValue(out.root, self.reshaped(out.offset, x))
         return self.reshaped(out, x)
 
-    def reshaped(self, value: Value, x: t.Splat | t.Broadcast | t.Reshape | t.Transpose) -> Value:
+    def reshaped(self, value: Value, x: t.Moved) -> Value:
         """Do to a value what a node does to its operand's shape."""
         shape = x.shape
         match x:

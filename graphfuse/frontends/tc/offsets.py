@@ -86,7 +86,7 @@ class _Finder:
                     work += self._results.get(f, [])
                 case t.Let(body=a) | t.Sequence(second=a) | t.Assign(value=a) | t.Unary(x=a) | t.Assume(x=a):
                     work.append(a)
-                case t.Splat(x=a) | t.Broadcast(x=a) | t.Reshape(x=a) | t.Transpose(x=a) | t.Convert(x=a):
+                case t.Moved(x=a) | t.Convert(x=a):
                     work.append(a)
                 case _:
                     pass
@@ -100,7 +100,7 @@ class _Finder:
                     yield v
                 case t.Binary(op="*", left=a, right=b):
                     work += [a, b]
-                case t.Splat(x=a) | t.Broadcast(x=a) | t.Reshape(x=a) | t.Transpose(x=a) | t.Convert(x=a):
+                case t.Moved(x=a) | t.Convert(x=a):
                     work.append(a)
                 case _:
                     pass
@@ -123,10 +123,9 @@ class _Finder:
             case t.Convert(x=a):
                 elem = a.elem
                 return not (isinstance(elem, Arith) and elem.kind == "int" and elem.bits < 32) and self.is_size(a)
-            case (
-                t.Let(body=a) | t.Sequence(second=a) | t.Assign(value=a) | t.Unary(x=a) | t.Assume(x=a) | t.Splat(x=a)
-                | t.Broadcast(x=a) | t.Reshape(x=a) | t.Transpose(x=a) | t.Reduce(x=a) | t.Scan(x=a)
-            ):  # fmt: skip
+            case t.Let(body=a) | t.Sequence(second=a) | t.Assign(value=a) | t.Unary(x=a) | t.Assume(x=a):
+                return self.is_size(a)
+            case t.Moved(x=a) | t.Reduce(x=a) | t.Scan(x=a):
                 return self.is_size(a)
             case _:
                 return True

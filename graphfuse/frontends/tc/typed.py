@@ -101,61 +101,56 @@ class Assign(Node):
     value: Expr
 
 
-class Convert(Node):
+class OfValue(Node):
+    """What is made of one value."""
+
+    x: Expr
+
+
+class Convert(OfValue):
     """Each element as a number of another type."""
 
-    x: Expr
 
-
-class Bitcast(Node):
+class Bitcast(OfValue):
     """The bits of each element as another type."""
 
-    x: Expr
 
-
-class PointerCast(Node):
+class PointerCast(OfValue):
     """The same addresses as pointers to another element."""
 
-    x: Expr
+
+class Moved(OfValue):
+    """The elements of a value in another shape, maybe several times."""
 
 
-class Splat(Node):
+class Splat(Moved):
     """A tile of one scalar."""
 
-    x: Expr
 
-
-class Broadcast(Node):
+class Broadcast(Moved):
     """Repeat along dims of 1."""
 
-    x: Expr
 
-
-class Reshape(Node):
+class Reshape(Moved):
     """The same elements in row-major order; a tile of one element as a scalar."""
 
-    x: Expr
 
-
-class Transpose(Node):
+class Transpose(Moved):
     """Result dim i is operand dim `perm[i]`."""
 
-    x: Expr
     perm: tuple[int, ...]
 
 
-class Reduce(Node):
+class Reduce(OfValue):
     """Combine along an axis, which disappears; `argmax` and `argmin` give the index of the first extreme."""
 
-    x: Expr
     axis: int
     kind: str
 
 
-class Scan(Node):
+class Scan(OfValue):
     """Each element combined with those before it along an axis."""
 
-    x: Expr
     axis: int
     kind: str
 
@@ -258,10 +253,9 @@ class Grid(Node):
     axis: int
 
 
-class Assume(Node):
+class Assume(OfValue):
     """A value promised to be a multiple of a number."""
 
-    x: Expr
     multiple_of: int
 
 
