@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from graphfuse import usage
 from graphfuse.errors import UsageError
 from graphfuse.frontends.tc.defines import split_list
-from graphfuse.kernels.configs import DEFAULT_CTAS, DEFAULT_SCHEDULES, DEFAULT_STAGES, DEFAULT_WARPS, Space
+from graphfuse.frontends.tc.kernel import MOST
+from graphfuse.kernels.configs import Space
 from graphfuse.kernels.kernel import Kernel
 from graphfuse.kernels.source import choose, compiled, read_source
 from graphfuse.kernels.tuner import TunedKernel
 from graphfuse.runtime.session import thread_count
-
-_T = TypeVar("_T", int, str)
 
 
 def kernel(
@@ -44,8 +43,10 @@ def kernel(
 
     Raises SourceError with every diagnostic of the source, UsageError for a name that it does not have.
     """
-    for what, numbers in (("num_warps", num_warps), ("num_stages", num_stages), ("num_ctas", num_ctas)):
-        for value in _listed(numbers, ()):
+    given = {"num_warps": num_warps, "num_stages": num_stages, "num_ctas": num_ctas, "schedule": schedule}
+    options: dict[str, tuple[Any, ...]] = {name: found for name, value in given.items() if (found := _listed(value))}
+    for what in MOST:
+        for value in options.get(what, ()):
             usage.integer(what, value)
     texts = {"schedule": schedule or (), "require": require, "warnings": warnings, "name": name or ()}
     require, switches = [usage.texts(what, value) for what, value in texts.items()][1:3]
@@ -56,19 +57,13 @@ def kernel(
         if not name_.isidentifier():
             raise UsageError(f"macros: expected names such as TM, found {name_!r}")
     values = {key: _values(value) for key, value in macros.items()}
-    space = Space(
-        values, _listed(num_warps, DEFAULT_WARPS), _listed(num_stages, DEFAULT_STAGES),
-        require,
-        _listed(num_ctas, DEFAULT_CTAS), _listed(schedule, DEFAULT_SCHEDULES),
-    )  # fmt: skip
+    space = Space(values, require=require, **options)
     if len(space) > 1:
         return TunedKernel(text, filename, name, space, device=device, threads=threads, switches=switches)
     defines = {key: value[0] for key, value in values.items()}
     found = choose(compiled(text, filename, defines, switches), name, filename)
-    return Kernel(
-        found.func, defines, num_warps=_single(num_warps), num_stages=_single(num_stages), num_ctas=_single(num_ctas),
-        schedule=_single(schedule), device=device, threads=threads,
-    )  # fmt: skip
+    single = {name: value[0] for name, value in options.items()}
+    return Kernel(found.func, defines, device=device, threads=threads, **single)
 
 
 def _values(value: Any) -> tuple[str, ...]:
@@ -84,17 +79,8 @@ def _text(value: Any) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
-def _listed(value: _T | Sequence[_T] | None, default: Sequence[_T]) -> tuple[_T, ...]:
-    if value is None or (_is_list(value) and not value):
-        return tuple(default)
-    return tuple(cast("Sequence[_T]", value)) if _is_list(value) else (cast("_T", value),)
-
-
-def _single(value: _T | Sequence[_T] | None) -> _T | None:
-    if value is None or not _is_list(value):
-        return cast("_T | None", value)
-    return next(iter(cast("Sequence[_T]", value)), None)
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str)
+def _listed(value: Any) -> tuple[Any, ...]:
+    """Alternatives of an option; none where nobody says."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return tuple(cast("Sequence[Any]", value))
+    return () if value is None else (value,)

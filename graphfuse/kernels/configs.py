@@ -12,6 +12,7 @@ from graphfuse.dialects.block import SCHEDULES
 from graphfuse.errors import UsageError
 from graphfuse.frontends.tc import SourceError
 from graphfuse.frontends.tc.expression import evaluate
+from graphfuse.frontends.tc.kernel import LAUNCH
 
 DEFAULT_WARPS = (4,)
 """Of a program, where nobody says: what Triton has."""
@@ -34,19 +35,14 @@ class Config:
 
     def __str__(self) -> str:
         """What is as nobody asked for is left out, but for warps and stages."""
-        words = [f"{k}={v}" for k, v in self.defines.items()]
-        words += [f"num_warps={self.num_warps}", f"num_stages={self.num_stages}"]
-        words += [f"num_ctas={self.num_ctas}"] if self.num_ctas != DEFAULT_CTAS[0] else []
-        words += [f"schedule={self.schedule}"] if self.schedule != DEFAULT_SCHEDULES[0] else []
-        return " ".join(words)
+        usual = {"num_ctas": DEFAULT_CTAS[0], "schedule": DEFAULT_SCHEDULES[0]}
+        said = {n: value for n, value in self.options.items() if value != usual.get(n)}
+        return " ".join(f"{name}={value}" for name, value in {**self.defines, **said}.items())
 
     @property
     def options(self) -> dict[str, Any]:
         """What `Kernel` takes by these names."""
-        return {n: getattr(self, n) for n in OPTIONS}
-
-
-OPTIONS = ("num_warps", "num_stages", "num_ctas", "schedule")
+        return {n: getattr(self, n) for n in LAUNCH}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +64,8 @@ class Space:
         return math.prod(len(values) for values in (*self.defines.values(), *self._options))
 
     @property
-    def _options(self) -> tuple[Sequence[Any], ...]:
-        return self.num_warps, self.num_stages, self.num_ctas, self.schedule
+    def _options(self) -> list[Sequence[Any]]:
+        return [getattr(self, n) for n in LAUNCH]
 
     def points(self) -> Iterator[Config]:
         """Those for which all requirements hold, the last macro changing fastest."""

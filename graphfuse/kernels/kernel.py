@@ -16,9 +16,9 @@ from graphfuse.artifact import Executable, KernelMeta
 from graphfuse.blockopt.divisors import are_positive
 from graphfuse.blockopt.grid import AXES
 from graphfuse.devices import driver_of
-from graphfuse.dialects import block
-from graphfuse.dialects.block import MOST_PROGRAMS
+from graphfuse.dialects.block import MOST_PROGRAMS, SCHEDULES
 from graphfuse.errors import InputError, UsageError
+from graphfuse.frontends.tc.kernel import LAUNCH, MOST
 from graphfuse.ir.core import Attr, Func
 from graphfuse.kernels.arguments import Bound, bind, in_order
 from graphfuse.kernels.build import build
@@ -87,30 +87,22 @@ class _Compiled:
 
 
 class Kernel:
-    """A block function to be launched. `device` (default: where the arrays are, else the CPU) may be `emulator`."""
+    """A block function to be launched. `device` (default: where the arrays are, else the CPU) may be `emulator`.
+
+    `options` are those of `LAUNCH`, as `num_warps=8`.
+    """
 
     def __init__(
         self,
         func: Func,
         macros: Mapping[str, Any] | None = None,
         *,
-        num_warps: int | None = None,
-        num_stages: int | None = None,
-        num_ctas: int | None = None,
-        schedule: str | None = None,
         device: str = "",
         threads: int | None = None,
+        **options: Any,
     ) -> None:
-        attrs: dict[str, Attr] = dict(func.attrs)
-        if num_warps is not None:
-            attrs["warps"] = _config("num_warps", num_warps, 32)
-        if num_stages is not None:
-            attrs["stages"] = _config("num_stages", num_stages, 16)
-        if num_ctas is not None:
-            attrs["ctas"] = _config("num_ctas", num_ctas, 2)
-        if schedule is not None:
-            attrs["schedule"] = _schedule(schedule)
-        self.func = replace(func, attrs=attrs)
+        launch = {LAUNCH[name]: _option(name, value) for name, value in options.items()}
+        self.func = replace(func, attrs={**func.attrs, **launch})
         self.macros = Macros(macros or {})
         self.parameters: tuple[Parameter, ...] = parameters(func)
         self.device = Device.parse(device) if device else None
@@ -348,14 +340,12 @@ def _number(text: str) -> int | str:
         return text
 
 
-def _schedule(name: str) -> str:
-    if name not in block.SCHEDULES:
-        raise UsageError(f"schedule: expected one of {', '.join(block.SCHEDULES)}, got {name!r}")
-    return name
-
-
-def _config(name: str, value: int, most: int) -> int:
-    if not 1 <= value <= most or (name == "num_warps" and value & (value - 1)):
+def _option(name: str, value: Any) -> Attr:
+    """A value of one of LAUNCH; raises UsageError for one that it has not."""
+    if name == "schedule":
+        if value not in SCHEDULES:
+            raise UsageError(f"schedule: expected one of {', '.join(SCHEDULES)}, got {value!r}")
+    elif not 1 <= value <= MOST[name] or (name == "num_warps" and value & (value - 1)):
         what = "a power of two up to" if name == "num_warps" else "at most"
-        raise UsageError(f"{name}: expected {what} {most}, got {value}")
+        raise UsageError(f"{name}: expected {what} {MOST[name]}, got {value}")
     return value

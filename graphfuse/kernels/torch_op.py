@@ -182,11 +182,7 @@ class _Launcher:
         if key not in self._kernels:
             found = self.operator.kernel(names)
             refuse_writes(found, self.header)
-            h = self.header
-            self._kernels[key] = Kernel(
-                found.func, names.macros, num_warps=h.num_warps or None, num_stages=h.num_stages or None,
-                num_ctas=h.num_ctas or None, schedule=h.schedule or None, threads=self.threads,
-            )  # fmt: skip
+            self._kernels[key] = Kernel(found.func, names.macros, threads=self.threads, **self.header.options)
         return self._kernels[key]
 
     def _arguments(self, kernel: Kernel, names: Binding) -> list[Any]:

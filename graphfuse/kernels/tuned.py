@@ -15,7 +15,8 @@ import filelock
 
 from graphfuse.errors import FileError, Loc
 from graphfuse.files import writing
-from graphfuse.kernels.configs import DEFAULT_CTAS, DEFAULT_SCHEDULES, OPTIONS, Config
+from graphfuse.frontends.tc.kernel import LAUNCH
+from graphfuse.kernels.configs import DEFAULT_CTAS, DEFAULT_SCHEDULES, Config
 from graphfuse.runtime.cache import default_cache
 
 VERSION = 1
@@ -108,7 +109,7 @@ def parse_config(text: str) -> Config:
             values[name] += f" {word}"
     try:
         return Config(
-            {k: v for k, v in values.items() if k not in OPTIONS},
+            {k: v for k, v in values.items() if k not in LAUNCH},
             int(values["num_warps"]),
             int(values["num_stages"]),
             int(values.get("num_ctas", DEFAULT_CTAS[0])),

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from graphfuse.ir.core import Func
+
+LAUNCH: Final = {"num_warps": "warps", "num_stages": "stages", "num_ctas": "ctas", "schedule": "schedule"}
+"""How a GPU runs programs: what callers and headers say, and the attribute of the function that it is."""
+MOST: Final = {"num_warps": 32, "num_stages": 16, "num_ctas": 2}
+"""Of those that are numbers; warps are a power of two."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from graphfuse.dialects.block import LAUNCH_ATTRS, SCHEDULES
+from graphfuse.dialects.block import SCHEDULES
 from graphfuse.errors import Loc, ParseError
+from graphfuse.frontends.tc.kernel import LAUNCH, MOST
 from graphfuse.frontends.tc.types import NAMED, Arith
 
 FIELDS = (
-    "op", "inputs", "outputs", "attrs", "types", "macros", "grid", "args", "kernel", "num_warps", "num_stages",
-    "num_ctas", "schedule",
+    "op", "inputs", "outputs", "attrs", "types", "macros", "grid", "args", "kernel", *LAUNCH,
 )  # fmt: skip
 REQUIRED = ("op", "outputs", "grid", "args")
 ATTR_TYPES = {"float": float, "int": int}
@@ -86,17 +87,9 @@ class Header:
     grid: tuple[Part, ...]
     args: tuple[Part, ...]
     kernel: Part | None
-    num_warps: int
-    num_stages: int
-    num_ctas: int
-    schedule: str
+    options: dict[str, Any]
+    """How a GPU runs it, where the header says so: those of LAUNCH."""
     loc: Loc
-
-    @property
-    def options(self) -> dict[str, int | str]:
-        """How a GPU runs it, where the header says so: the attributes of the function."""
-        values = (self.num_warps, self.num_stages, self.num_ctas, self.schedule)
-        return {name: value for name, value in zip(LAUNCH_ATTRS, values, strict=True) if value}
 
     @property
     def op(self) -> str:
@@ -148,8 +141,7 @@ class _Parser:
             m["domain"] or "", m["name"], tuple(inputs), tuple(outputs), tuple(attrs), types,
             dict(self._macro(p) for p in self.fields.get("macros", ())), tuple(self.fields["grid"]),
             tuple(self.fields["args"]), self._one("kernel") if "kernel" in self.fields else None,
-            self._number("num_warps", 32), self._number("num_stages", 16), self._number("num_ctas", 2),
-            self._schedule(), start,
+            {name: self._option(name) for name in LAUNCH if name in self.fields}, start,
         )  # fmt: skip
 
     # text to fields
@@ -275,20 +267,14 @@ class _Parser:
         m = self._match(re.compile(r"(?P<name>\w+)\s*=\s*(?P<value>.+)\Z", re.S), part, "macros", "NAME = VALUE")
         return m["name"], Part(m["value"].strip(), part.loc)
 
-    def _schedule(self) -> str:
-        if "schedule" not in self.fields:
-            return ""
-        part = self._one("schedule")
-        if part.text not in SCHEDULES:
-            raise ParseError(f"schedule: expected one of {', '.join(SCHEDULES)}, found {part.text!r}", part.loc)
-        return part.text
-
-    def _number(self, name: str, most: int) -> int:
-        if name not in self.fields:
-            return 0
+    def _option(self, name: str) -> int | str:
         part = self._one(name)
-        if not part.text.isdecimal() or not 1 <= int(part.text) <= most:
-            raise ParseError(f"{name}: expected a number from 1 to {most}, found {part.text!r}", part.loc)
+        if name == "schedule":
+            if part.text not in SCHEDULES:
+                raise ParseError(f"schedule: expected one of {', '.join(SCHEDULES)}, found {part.text!r}", part.loc)
+            return part.text
+        if not part.text.isdecimal() or not 1 <= int(part.text) <= MOST[name]:
+            raise ParseError(f"{name}: expected a number from 1 to {MOST[name]}, found {part.text!r}", part.loc)
         n = int(part.text)
         if name == "num_warps" and n & (n - 1):
             raise ParseError(f"{name}: expected a power of two, found {n}", part.loc)

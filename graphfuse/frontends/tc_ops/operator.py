@@ -14,6 +14,7 @@ from graphfuse.dialects.pointers import WRITES, accesses
 from graphfuse.errors import FileError, Loc, ParseError, UnsupportedError, VerifyError
 from graphfuse.files import exists, read_source
 from graphfuse.frontends.tc import Kernel, compile_text
+from graphfuse.frontends.tc.kernel import LAUNCH
 from graphfuse.frontends.tc.preprocess import texts_read
 from graphfuse.frontends.tc_ops import expression
 from graphfuse.frontends.tc_ops.binding import C_NAMES, Binding, Same
@@ -103,7 +104,7 @@ class _Call:
         kernel = self.operator.kernel(self.names)
         func, args = self._bound(kernel, results)
         refuse_writes(kernel, h)
-        attrs: dict[str, Attr] = {**func.attrs, **h.options}
+        attrs: dict[str, Attr] = {**func.attrs, **{LAUNCH[name]: value for name, value in h.options.items()}}
         return call_of(replace(func, attrs=attrs), self.operands, results, self.names.grid(), args)
 
     def _bound(self, kernel: Kernel, results: Sequence[Tensor]) -> tuple[Func, list[Dim]]:
