@@ -8,7 +8,7 @@ import operator
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NoReturn, TypeAlias, cast
 
 from graphfuse import usage
@@ -73,19 +73,6 @@ class Macros(Mapping[str, Any]):
         return len(self._values)
 
 
-@dataclass(slots=True)
-class _Compiled:
-    """One specialisation on one device."""
-
-    executable: Executable
-    runner: CpuKernel | GpuKernel
-
-    @property
-    def meta(self) -> KernelMeta:
-        """What is known of its code."""
-        return self.executable.kernels[0]
-
-
 class Kernel:
     """A block function to be launched. `device` (default: where the arrays are, else the CPU) may be `emulator`.
 
@@ -109,7 +96,8 @@ class Kernel:
         self._threads = threads
         self.retune: tuple[str, ...] = ()
         """Parameters whose every value is tuned for."""
-        self._compiled: dict[tuple[str, Facts], _Compiled] = {}
+        self._compiled: dict[tuple[str, Facts], CpuKernel | GpuKernel] = {}
+        """By device and specialisation."""
         self._divisors: dict[Facts, tuple[Dim, ...]] = {}
         self._positive: dict[tuple[Facts, tuple[int, ...], tuple[int, ...]], bool] = {}
         self._contexts: dict[str, Context] = {}
@@ -168,12 +156,7 @@ class Kernel:
     def start(self, grid: Grid, bound: Bound) -> None:
         """Launch with arguments that were bound before."""
         axes = self.axes(grid)
-        made = self._of_bound(bound, axes)
-        symbols, programs = self._sizes(bound.slots, axes)
-        if isinstance(made.runner, CpuKernel):
-            made.runner.launch((*bound.slots, *axes), symbols, programs, self._threads)
-        else:
-            made.runner.launch(bound, axes, symbols, programs)
+        self._of_bound(bound, axes).launch(bound, axes, *self._sizes(bound.slots, axes))
 
     @contextmanager
     def repeated(
@@ -185,14 +168,8 @@ class Kernel:
             yield functools.partial(self._run(seen), seen)
             return
         bound = self.bind(args, named)
-        made = self._of_bound(bound, axes)
-        symbols, programs = self._sizes(bound.slots, axes)
-        runner = made.runner
-        if isinstance(runner, CpuKernel):
-            yield lambda: runner.launch((*bound.slots, *axes), symbols, programs, self._threads)
-        else:
-            with runner.repeated(bound, axes, symbols, programs) as run:
-                yield run
+        with self._of_bound(bound, axes).repeated(bound, axes, *self._sizes(bound.slots, axes)) as run:
+            yield run
 
     def _sizes(self, slots: Sequence[int], axes: Sequence[int]) -> tuple[dict[str, int], int]:
         """What symbols stand for, and how many programs there are."""
@@ -263,7 +240,7 @@ class Kernel:
         """What calls have compiled so far, with registers, shared bytes and so on of those for GPUs."""
         return [made.meta for made in self._compiled.values()]
 
-    def _of_bound(self, bound: Bound, axes: Sequence[int]) -> _Compiled:
+    def _of_bound(self, bound: Bound, axes: Sequence[int]) -> CpuKernel | GpuKernel:
         check_promises(self.name, self.parameters, bound)
         known, where = facts(self.parameters, bound.slots, len(axes)), self.place(bound)
         return self._compiled_for(where, replace(known, divides=self._divides(known, bound.slots, axes)))
@@ -292,16 +269,16 @@ class Kernel:
             if found.here and (self._threads == 1 or math.prod(axes) == 1):
                 found.here(seen)
             else:
-                found.launch((*slots, *axes), *self._sizes(slots, axes), self._threads)
+                found.run((*slots, *axes), *self._sizes(slots, axes))
 
         return run
 
     def _on_cpu(self, where: Device, known: Facts) -> CpuKernel:
-        runner = self._compiled_for(where, known).runner
+        runner = self._compiled_for(where, known)
         assert isinstance(runner, CpuKernel), "the host is no GPU"
         return runner
 
-    def _compiled_for(self, where: Device, known: Facts) -> _Compiled:
+    def _compiled_for(self, where: Device, known: Facts) -> CpuKernel | GpuKernel:
         key = str(where), known
         with self._lock:
             if key not in self._compiled:
@@ -323,14 +300,12 @@ class Kernel:
                 self._positive[key] = are_positive(self._divisors[known], *self._sizes(slots, axes))
             return self._positive[key]
 
-    def _make(self, where: Device, known: Facts) -> _Compiled:
+    def _make(self, where: Device, known: Facts) -> CpuKernel | GpuKernel:
         func = specialised(self.func, self.parameters, known)
         if not where.is_gpu:
-            executable = build(func, host_target())
-            return _Compiled(executable, CpuKernel(executable))
+            return CpuKernel(build(func, host_target()), self._threads)
         context = self.context(where)
-        executable = build(func, Target.parse(f"cuda:{context.info.best_target}"))
-        return _Compiled(executable, GpuKernel(executable, context))
+        return GpuKernel(build(func, Target.parse(f"cuda:{context.info.best_target}")), context)
 
 
 def _number(text: str) -> int | str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from graphfuse.artifact import Executable
 from graphfuse.errors import ArtifactError, InputError, UsageError
 from graphfuse.kernels import call_ir
+from graphfuse.kernels.arguments import Bound
 from graphfuse.llvm import codegen
 from graphfuse.llvm.executor_ir import executor_ir
 from graphfuse.llvm.host import host_target
@@ -35,7 +37,8 @@ _Record = ctypes.c_uint64 * 4
 class CpuKernel:
     """A linked kernel. Threads may call it at the same time."""
 
-    def __init__(self, executable: Executable) -> None:
+    def __init__(self, executable: Executable, threads: int | None) -> None:
+        self._threads = threads
         code = executable.code[executable.target]
         if reason := why_not_here(code, host_target()):
             raise ArtifactError(f"code for {executable.target}: {reason}")
@@ -50,12 +53,23 @@ class CpuKernel:
         )
         """Runs all programs on the caller's thread, for a grid and what the arguments are (`host_arguments`)."""
 
-    def launch(self, slots: Sequence[int], symbols: dict[str, int], programs: int, threads: int | None) -> None:
+    def launch(self, bound: Bound, extra: Sequence[int], symbols: dict[str, int], programs: int) -> None:
         """Run all programs, and return when they are done."""
+        self.run((*bound.slots, *extra), symbols, programs)
+
+    @contextmanager
+    def repeated(
+        self, bound: Bound, extra: Sequence[int], symbols: dict[str, int], programs: int
+    ) -> Generator[Callable[[], None]]:
+        """What does one launch again and again."""
+        yield lambda: self.launch(bound, extra, symbols, programs)
+
+    def run(self, slots: Sequence[int], symbols: dict[str, int], programs: int) -> None:
+        """`launch`, with the sizes of the grid among the slots."""
         if not programs:
             return
         args = (ctypes.c_uint64 * len(slots))(*slots)
-        count = thread_count(threads)
+        count = thread_count(self._threads)
         chunk = max(1, programs // (count * CHUNKS_PER_THREAD))
         record = _Record(self._address, ctypes.addressof(args), programs, chunk)
         _executor().run(record, count, evaluate(self.meta.scratch_bytes, symbols))
