@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from graphfuse import usage
 from graphfuse.errors import UsageError
-from graphfuse.frontends.tc.defines import split_list
+from graphfuse.frontends.tc.defines import alternatives
 from graphfuse.frontends.tc.kernel import MOST
 from graphfuse.kernels.configs import Space
 from graphfuse.kernels.kernel import Kernel
@@ -56,7 +56,7 @@ def kernel(
     for name_ in macros:
         if not name_.isidentifier():
             raise UsageError(f"macros: expected names such as TM, found {name_!r}")
-    values = {key: _values(value) for key, value in macros.items()}
+    values = {key: alternatives(value) for key, value in macros.items()}
     space = Space(values, require=require, **options)
     if len(space) > 1:
         return TunedKernel(text, filename, name, space, device=device, threads=threads, switches=switches)
@@ -64,19 +64,6 @@ def kernel(
     found = choose(compiled(text, filename, defines, switches), name, filename)
     single = {name: value[0] for name, value in options.items()}
     return Kernel(found.func, defines, device=device, threads=threads, **single)
-
-
-def _values(value: Any) -> tuple[str, ...]:
-    """A macro's alternatives as text."""
-    if isinstance(value, str):
-        return split_list(value)
-    if isinstance(value, Sequence):
-        return tuple(_text(v) for v in cast("Sequence[Any]", value)) or ("",)
-    return (_text(value),)
-
-
-def _text(value: Any) -> str:
-    return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 def _listed(value: Any) -> tuple[Any, ...]:

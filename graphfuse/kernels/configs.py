@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphfuse.dialects.block import SCHEDULES
-from graphfuse.errors import UsageError
-from graphfuse.frontends.tc import SourceError
 from graphfuse.frontends.tc.expression import evaluate
 from graphfuse.frontends.tc.kernel import LAUNCH
 
@@ -86,10 +84,4 @@ def holds(expr: str, config: Config) -> bool:
     """Whether a C expression is not 0 for a point."""
     numbers = {n: str(value) for n, value in config.options.items() if isinstance(value, int)}
     numbers |= {name: str(i) for i, name in enumerate(SCHEDULES)} | {"schedule": str(SCHEDULES.index(config.schedule))}
-    names = {**config.defines, **numbers}
-    try:
-        return evaluate(expr, names) != 0
-    except SourceError as e:
-        raise UsageError(f"require {expr!r}: {e.diagnostics[0].message}") from None
-    except ValueError as e:
-        raise UsageError(f"require {expr!r}: {e}") from None
+    return evaluate(expr, {**config.defines, **numbers}, "require ") != 0

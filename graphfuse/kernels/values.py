@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 
 from graphfuse.artifact import Array, elem_dtype
 from graphfuse.errors import FileError, Loc, UsageError
-from graphfuse.frontends.tc import SourceError
+from graphfuse.frontends.tc.defines import split_at_commas
 from graphfuse.frontends.tc.expression import evaluate
 from graphfuse.kernels.signature import Parameter
 
@@ -55,17 +56,12 @@ def read_values(
 def integer(what: str, text: str, known: Mapping[str, str]) -> int:
     """The value of a C expression over names with values."""
     used = {name: value for name, value in known.items() if re.search(rf"\b{re.escape(name)}\b", text)}
-    try:
-        return evaluate(text, used)
-    except SourceError as e:
-        raise UsageError(f"{what}: {text!r}: {e.diagnostics[0].message}") from None
-    except ValueError as e:
-        raise UsageError(f"{what}: {text!r}: {e}") from None
+    return evaluate(text, used, f"{what}: ")
 
 
 def grid_of(text: str, known: Mapping[str, str]) -> tuple[int, ...]:
     """`(M+TM-1)/TM, 4` as numbers."""
-    return tuple(integer("--grid", part, known) for part in _split(text))
+    return tuple(integer("--grid", part, known) for part in split_at_commas(text) if part)
 
 
 def _number(p: Parameter, text: str, known: Mapping[str, str]) -> int | float:
@@ -84,26 +80,22 @@ def _array(p: Parameter, text: str, known: Mapping[str, str], rng: np.random.Gen
             return _file(p, Path(text))
         fills = ", ".join(f"{f}(...)" for f in FILLS)
         raise UsageError(f"--arg {p.name}: expected FILE.npy or one of {fills}, got {text!r}")
-    shape = tuple(integer(f"--arg {p.name}", d, known) for d in _split(m[2]))
-    count = 1
-    for d in shape:
-        count *= d
-    if min(shape, default=0) < 0 or count > MOST_ELEMENTS:
+    shape = tuple(integer(f"--arg {p.name}", d, known) for d in split_at_commas(m[2]) if d)
+    if min(shape, default=0) < 0 or math.prod(shape) > MOST_ELEMENTS:
         raise UsageError(f"--arg {p.name}: expected dims that multiply to at most {MOST_ELEMENTS}, got {shape}")
     return _filled(p, m[1], shape, rng)
 
 
 def _filled(p: Parameter, how: str, shape: tuple[int, ...], rng: np.random.Generator) -> Array:
-    dtype = elem_dtype(p.elem.name)
-    if how == "zeros":
+    dtype, count = elem_dtype(p.elem.name), math.prod(shape)
+    if how == "zeros" or (how == "empty" and p.elem.name == "bool"):
         return np.zeros(shape, dtype)
     if how == "ones":
         return np.ones(shape, dtype)
     if how == "arange":
-        return np.arange(int(np.prod(shape, dtype=np.int64))).astype(dtype).reshape(shape)
+        return np.arange(count).astype(dtype).reshape(shape)
     if how == "empty":
-        pattern = np.full(int(np.prod(shape, dtype=np.int64)) * dtype.itemsize, 0xCD, np.uint8)
-        return pattern.view(dtype).reshape(shape) if p.elem.name != "bool" else np.zeros(shape, dtype)
+        return np.full(count * dtype.itemsize, 0xCD, np.uint8).view(dtype).reshape(shape)
     if p.elem.is_float:
         return rng.standard_normal(shape).astype(dtype)
     return rng.integers(0, 2 if p.elem.name == "bool" else 100, shape).astype(dtype)
@@ -117,15 +109,3 @@ def _file(p: Parameter, path: Path) -> Array:
     if found.dtype != elem_dtype(p.elem.name):
         raise UsageError(f"--arg {p.name}: expected an array of {p.elem}, found one of {found.dtype} in {path}")
     return np.ascontiguousarray(found)
-
-
-def _split(text: str) -> list[str]:
-    """At commas outside of parentheses."""
-    parts, depth = [""], 0
-    for c in text:
-        depth += (c == "(") - (c == ")")
-        if c == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] += c
-    return [p.strip() for p in parts if p.strip()]

@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 from graphfuse.errors import UsageError
 from graphfuse.frontends.tc.diagnostics import Diagnostic
@@ -61,21 +62,30 @@ def parse_defines(options: Sequence[str]) -> Defines:
 
 def split_list(value: str) -> tuple[str, ...]:
     """`[a, b]` is the alternatives a and b; commas inside brackets do not separate; anything else is one value."""
-    if not value.startswith("["):
+    depths = list(itertools.accumulate((c in "([{") - (c in ")]}") for c in value))
+    if not value.startswith("[") or depths[-1] or 0 in depths[:-1]:
         return (value,)
-    depth, items, start = 0, [""], 1
-    for i, c in enumerate(value):
+    return tuple(split_at_commas(value[1:-1]))
+
+
+def split_at_commas(text: str) -> list[str]:
+    """What is between the commas outside of brackets, without blanks around it."""
+    parts, depth = [""], 0
+    for c in text:
         depth += (c in "([{") - (c in ")]}")
-        if depth == 0 and i < len(value) - 1:
-            return (value,)
-        if depth == 1 and c == ",":
-            items[-1] = value[start:i].strip()
-            items.append("")
-            start = i + 1
-    if depth:
-        return (value,)
-    items[-1] = value[start:-1].strip()
-    return tuple(items)
+        if c == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return [p.strip() for p in parts]
+
+
+def alternatives(value: Any) -> tuple[str, ...]:
+    """What a macro may be, as text, of a value of Python's: a list, or a text as in `-D`."""
+    if isinstance(value, str):
+        return split_list(value)
+    several = cast("Sequence[Any]", value) if isinstance(value, Sequence) else [value]
+    return tuple(str(int(v)) if isinstance(v, bool) else str(v) for v in several) or ("",)
 
 
 def _open_list(text: str) -> bool:

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from graphfuse.errors import UsageError
 from graphfuse.frontends.tc.condition import ConditionError, evaluate_integer
+from graphfuse.frontends.tc.diagnostics import SourceError
 from graphfuse.frontends.tc.driver import tokens
-from graphfuse.frontends.tc.tokens import Token
 
 
-def evaluate(text: str, names: Mapping[str, str]) -> int:
+def evaluate(text: str, names: Mapping[str, str], what: str) -> int:
     """The value of a C expression; every name in it must be one of `names`.
 
-    Raises SourceError for text that is no C, ValueError for what has no value.
+    Raises UsageError, which begins with `what` and the text, for one that is no C or has no value.
     """
-    found = tokens(text, "<expression>", names)
-    if not any(t.kind != "end" for t in found):
-        raise ValueError("expected an expression, found nothing")
-    for token in found:
-        if token.kind == "name":
-            raise ValueError(f"{token.text!r} has no value here")
-    end = found[-1]
-    if end.kind != "end":
-        found = [*found, Token("end", "", end.source, end.end, end.end)]
     try:
-        return evaluate_integer(found)
-    except ConditionError as e:
-        raise ValueError(e.message.removeprefix("#if: ")) from None
+        found = tokens(text, "<expression>", names)
+        unknown = [t.text for t in found if t.kind == "name"]
+        if len(found) > 1 and not unknown:
+            return evaluate_integer(found)
+        why = f"{unknown[0]!r} has no value here" if unknown else "expected an expression, found nothing"
+    except (SourceError, ConditionError) as e:
+        why = e.message.removeprefix("#if: ")
+    raise UsageError(f"{what}{text!r}: {why}")

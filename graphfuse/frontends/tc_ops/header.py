@@ -19,6 +19,7 @@ from typing import Any
 
 from graphfuse.dialects.block import SCHEDULES
 from graphfuse.errors import Loc, ParseError
+from graphfuse.frontends.tc.defines import split_at_commas
 from graphfuse.frontends.tc.kernel import LAUNCH, MOST
 from graphfuse.frontends.tc.types import NAMED, Arith
 
@@ -224,7 +225,7 @@ class _Parser:
 
     def _tensor(self, part: Part, what: str) -> Tensor:
         m = self._match(_TENSOR, part, what, "NAME: TYPE[DIM, ...]")
-        dims = [d.strip() for d in _split_dims(m["dims"])] if m["dims"].strip() else []
+        dims = split_at_commas(m["dims"]) if m["dims"].strip() else []
         run = bool(dims) and dims[0].endswith("...")
         if run:
             dims[0] = dims[0].removesuffix("...").strip()
@@ -279,18 +280,6 @@ class _Parser:
         if name == "num_warps" and n & (n - 1):
             raise ParseError(f"{name}: expected a power of two, found {n}", part.loc)
         return n
-
-
-def _split_dims(text: str) -> list[str]:
-    """Cut at the commas outside parentheses."""
-    out, depth = [""], 0
-    for c in text:
-        depth += (c == "(") - (c == ")")
-        if c == "," and depth == 0:
-            out.append("")
-        else:
-            out[-1] += c
-    return out
 
 
 def is_type(text: str) -> bool:
