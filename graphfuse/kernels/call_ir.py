@@ -163,7 +163,6 @@ axis_store:
   br label %axis
 grid_read:
   %tensor = load ptr, ptr %table->tensor
-  %strided = load ptr, ptr %table->strided
   %pair_count = load i64, ptr %table->pairs
   %no_spans = icmp eq i64 %pair_count, 0
   %no_torch = icmp eq ptr %tensor, null
@@ -210,18 +209,15 @@ of_array:
 array_read:
   %array = call ptr @PyCapsule_GetPointer(ptr %capsule, ptr null)
   %nd_wide = sext i32 (load i32, ptr %array->nd) to i64
-  %elem_wide = zext i8 (load i8, ptr %array->typekind) to i64
   %item_wide = sext i32 (load i32, ptr %array->itemsize) to i64
-  %flags_wide = zext i32 (load i32, ptr %array->array_flags) to i64
   %shape = load ptr, ptr %array->shape
   %strides = load ptr, ptr %array->strides
   %data = load i64, ptr %array->data
-  %wanted_elem = load i64, ptr %param->elem
-  %wanted_item = load i64, ptr %param->item
+  %is_elem = icmp eq i64 (zext i8 (load i8, ptr %array->typekind) to i64), (load i64, ptr %param->elem)
+  %is_item = icmp eq i64 %item_wide, (load i64, ptr %param->item)
   %wanted_flags = load i64, ptr %param->flags
-  %is_elem = icmp eq i64 %elem_wide, %wanted_elem
-  %is_item = icmp eq i64 %item_wide, %wanted_item
-  %is_flags = icmp eq i64 (and i64 %flags_wide, %wanted_flags), %wanted_flags
+  %held_flags = and i64 (zext i32 (load i32, ptr %array->array_flags) to i64), %wanted_flags
+  %is_flags = icmp eq i64 %held_flags, %wanted_flags
   %is_array1 = and i1 (and i1 %is_elem, %is_item), %is_flags
   %is_only_read = icmp eq i64 (load i64, ptr %param->written), 0
 dim:
@@ -237,11 +233,9 @@ dim_body:
   %reach = mul i64 %last, %stride
   %extent_next = add i64 %extent, %reach
   ; what has no elements, what goes back, and what is written and does not step over all dims behind, is asked about
-  %is_some = icmp sge i64 %last, 0
-  %is_forward = icmp sge i64 %reach, 0
-  %is_apart0 = or i1 (icmp sge i64 %stride, %extent), (icmp eq i64 %last, 0)
-  %is_apart = or i1 %is_apart0, %is_only_read
-  %is_right_next = and i1 (and i1 (and i1 %is_right, %is_forward), %is_some), %is_apart
+  %is_some_forward = and i1 (icmp sge i64 %last, 0), (icmp sge i64 %reach, 0)
+  %is_apart = or i1 (or i1 (icmp sge i64 %stride, %extent), (icmp eq i64 %last, 0)), %is_only_read
+  %is_right_next = and i1 (and i1 %is_right, %is_some_forward), %is_apart
   br label %dim
 array_end_known:
   %array_end = add i64 %data, %extent
@@ -254,7 +248,7 @@ tensor_typed:
   %is_dtype = call i1 @gf.is(ptr %value, $dtype, i1 false, ptr (load ptr, ptr %param->dtype))
   br i1 %is_dtype, label %tensor_laid_out, label %asking
 tensor_laid_out:
-  %is_strided = call i1 @gf.is(ptr %value, $layout, i1 false, ptr %strided)
+  %is_strided = call i1 @gf.is(ptr %value, $layout, i1 false, ptr (load ptr, ptr %table->strided))
   br i1 %is_strided, label %tensor_signed, label %asking
 tensor_signed:
   br i1 (call i1 @gf.is(ptr %value, $is_neg, i1 true, $false)), label %tensor_read, label %asking
@@ -272,10 +266,9 @@ tensor_dense:
 of_integer:
   %number = call i64 @PyLong_AsLongLongAndOverflow(ptr %value, ptr %overflow)
   %fits = icmp eq i32 (load i32, ptr %overflow), 0
-  %low = load i64, ptr %param->low
-  %high = load i64, ptr %param->high
-  %in_range0 = and i1 (icmp sge i64 %number, %low), (icmp sle i64 %number, %high)
-  br i1 (and i1 %in_range0, %fits), label %found, label %asking
+  %is_low_enough = icmp sle i64 %number, (load i64, ptr %param->high)
+  %in_range = and i1 (icmp sge i64 %number, (load i64, ptr %param->low)), %is_low_enough
+  br i1 (and i1 %in_range, %fits), label %found, label %asking
 of_f32:
   %rounded = fptrunc double (call double @PyFloat_AsDouble(ptr %value)) to float
   %bits = bitcast float %rounded to i32
@@ -286,8 +279,7 @@ of_f64:
   br label %found
 
 asking:
-  %ask = load ptr, ptr %param->ask
-  %answer = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %ask, ptr %value, ptr null)
+  %answer = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr (load ptr, ptr %param->ask), ptr %value, ptr null)
   br i1 (icmp ne ptr %answer, null), label %answered, label %raise
 answered:
   br i1 (icmp eq $none, %answer), label %answered_none, label %known
@@ -295,10 +287,8 @@ answered_none:
   call void @Py_DecRef(ptr %answer)
   br label %otherwise
 known:
-  %slot_object = call ptr @PyTuple_GetItem(ptr %answer, i64 0)
-  %slot_said = call i64 @PyLong_AsUnsignedLongLongMask(ptr %slot_object)
-  %end_object = call ptr @PyTuple_GetItem(ptr %answer, i64 1)
-  %end_said = call i64 @PyLong_AsUnsignedLongLongMask(ptr %end_object)
+  %slot_said = call i64 @PyLong_AsUnsignedLongLongMask(ptr (call ptr @PyTuple_GetItem(ptr %answer, i64 0)))
+  %end_said = call i64 @PyLong_AsUnsignedLongLongMask(ptr (call ptr @PyTuple_GetItem(ptr %answer, i64 1)))
   call void @Py_DecRef(ptr %answer)
   br label %store
 
@@ -317,10 +307,9 @@ store:
   store i64 %end, ptr %ends[i64 %i], align 1
   %facts_kept = load i64, ptr %param->facts_kept
   %power = call i64 @llvm.cttz.i64(i64 (or i64 %slot, $most), i1 true)
-  %above = icmp sgt i64 %slot, 0
-  %positive = select i1 (icmp eq i64 %facts_kept, 1), i1 %above, i1 (icmp ne i64 %slot, 0)
-  %fact1 = or i64 %power, (select i1 %positive, i64 8, i64 0)
-  %fact = trunc i64 (select i1 (icmp ne i64 %facts_kept, 0), i64 %fact1, i64 0) to i8
+  %positive = select i1 (icmp eq i64 %facts_kept, 1), i1 (icmp sgt i64 %slot, 0), i1 (icmp ne i64 %slot, 0)
+  %facts_of_it = or i64 %power, (select i1 %positive, i64 8, i64 0)
+  %fact = trunc i64 (select i1 (icmp ne i64 %facts_kept, 0), i64 %facts_of_it, i64 0) to i8
   store i8 %fact, ptr %facts[i8 %i]
 next:
   %i_next = add i64 %i, 1
@@ -335,14 +324,10 @@ pair_body:
   %pair_at = getelementptr %gf.pair, ptr %pairs, i64 %k
   %first = load i64, ptr %pair_at->first
   %second = load i64, ptr %pair_at->second
-  %first_begin = load i64, ptr %slots[i64 %first]
-  %first_end = load i64, ptr %ends[i64 %first]
-  %second_begin = load i64, ptr %slots[i64 %second]
-  %second_end = load i64, ptr %ends[i64 %second]
-  %is_before = icmp ule i64 %first_end, %second_begin
-  %is_pair_apart = or i1 %is_before, (icmp ule i64 %second_end, %first_begin)
+  %is_before = icmp ule i64 (load i64, ptr %ends[i64 %first]), (load i64, ptr %slots[i64 %second])
+  %is_behind = icmp ule i64 (load i64, ptr %ends[i64 %second]), (load i64, ptr %slots[i64 %first])
   %k_next = add i64 %k, 1
-  br i1 %is_pair_apart, label %pair, label %otherwise
+  br i1 (or i1 %is_before, %is_behind), label %pair, label %otherwise
 done:
   ret ptr %seen
 otherwise:
