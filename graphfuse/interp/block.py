@@ -21,9 +21,9 @@ from graphfuse.errors import GraphfuseError, InputError
 from graphfuse.interp import effects as effects_interp
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp import gpu as gpu_interp
-from graphfuse.interp.arrays import reduce_array, scan_array
+from graphfuse.interp.arrays import reduce_array, scan_array, widened
 from graphfuse.interp.elementwise import Array
-from graphfuse.interp.memory import Context, Pointer, attr, read, write
+from graphfuse.interp.memory import Context, Pointer, Semantics, attr, elementwise, read, write
 from graphfuse.interp.roles import Cluster, Place, Wait
 from graphfuse.ir.core import Block, Func, Op, OpDef, Value
 from graphfuse.ir.dense import numpy_dtype, scalar_of
@@ -86,9 +86,9 @@ def run_program(
     """Run one program; returns what the function returns (a kernel returns nothing)."""
     values = _bind(func, args, symbols, written or [None] * len(args))
     dims = {name: int(n) for name, n in symbols.items() if isinstance(n, int | np.integer)}
-    context = Context(program, dims, checks, tuple(grid), func.attrs.get("debug") is True, out, place or Place())
+    context = Context(dims, program, checks, tuple(grid), func.attrs.get("debug") is True, out, place or Place())
     with np.errstate(all="ignore"):
-        return _block(func.body, dict(zip(func.params, values, strict=True)), context)
+        return _block(func.body, {}, context, *values)
 
 
 def _bind(func: Func, args: Sequence[Array], symbols: Mapping[str, int], written: Sequence[Array | None]) -> list[Any]:
@@ -111,7 +111,9 @@ def _bind(func: Func, args: Sequence[Array], symbols: Mapping[str, int], written
     return values
 
 
-def _block(code: Block, env: dict[Value, Any], context: Context) -> tuple[Any, ...]:
+def _block(code: Block, env: dict[Value, Any], context: Context, *given: Any) -> tuple[Any, ...]:
+    """Run a block whose parameters are `given`."""
+    env.update(zip(code.params.values, given, strict=True))
     *body, terminator = code.ops
     for op in body:
         results = _op(op, [env[v] for v in op.operands], env, context)
@@ -147,22 +149,18 @@ def _shape_and_elem(op: Op) -> tuple[tuple[int, ...], Scalar]:
 
 def _for(op: Op, operands: list[Any], env: dict[Value, Any], context: Context) -> tuple[Any, ...]:
     lower, upper, *carried = operands
-    params = op.body.params.values
     for i in range(int(lower), int(upper), int(attr(op, "step", 1))):
-        env.update(zip(params, (np.asarray(i, np.int64), *carried), strict=True))
-        carried = list(_block(op.body, env, context))
+        carried = _block(op.body, env, context, np.asarray(i, np.int64), *carried)
     return tuple(carried)
 
 
 def _while(op: Op, carried: list[Any], env: dict[Value, Any], context: Context) -> tuple[Any, ...]:
     condition, body = op.bodies
     while True:
-        env.update(zip(condition.params.values, carried, strict=True))
-        goes_on, *carried = _block(condition, env, context)
+        goes_on, *carried = _block(condition, env, context, *carried)
         if not bool(goes_on):
             return tuple(carried)
-        env.update(zip(body.params.values, carried, strict=True))
-        carried = list(_block(body, env, context))
+        carried = list(_block(body, env, context, *carried))
 
 
 def _if(op: Op, operands: list[Any], env: dict[Value, Any], context: Context) -> tuple[Any, ...]:
@@ -174,8 +172,7 @@ def _if(op: Op, operands: list[Any], env: dict[Value, Any], context: Context) ->
 def _for_tiles(op: Op, operands: list[Any], env: dict[Value, Any], context: Context) -> tuple[Any, ...]:
     group, *carried = operands
     for numbers in gpu_interp.pieces(context, op, int(group)):
-        env.update(zip(op.body.params.values, (*(np.asarray(n, np.int64) for n in numbers), *carried), strict=True))
-        carried = list(_block(op.body, env, context))
+        carried = _block(op.body, env, context, *(np.asarray(n, np.int64) for n in numbers), *carried)
     return tuple(carried)
 
 
@@ -185,11 +182,10 @@ def _warp_specialize(op: Op, _: list[Any], env: dict[Value, Any], context: Conte
     def role(number: int, group: int) -> Callable[[Wait], None]:
         body, warps = op.bodies[number], 1 if number in attr(op, "single", ()) else attr(op, "warps")[number]
         groups = attr(op, "groups")[number]
-        (param,) = body.params.values
 
         def run(wait: Wait) -> None:
             place = replace(context.place, group=group, groups=groups, warps=warps, wait=wait)
-            _block(body, {**env, param: np.asarray(group, np.int64)}, replace(context, place=place))
+            _block(body, dict(env), replace(context, place=place), np.asarray(group, np.int64))
 
         return run
 
@@ -206,10 +202,6 @@ _STRUCTURED: dict[OpDef, Callable[[Op, list[Any], dict[Value, Any], Context], tu
 
 
 # elementwise and sources
-
-
-def _elementwise(name: str) -> Semantics:
-    return lambda _context, _op, *operands: ew.apply(name, *operands)
 
 
 def _elem(op: Op) -> Scalar:
@@ -284,15 +276,12 @@ def _store_view(context: Context, op: Op, pointer: Pointer, base: Array, value: 
     write(context, pointer, where, inside, value)
 
 
-def _load(context: Context, op: Op, pointer: Pointer, offsets: Array, mask: Array | None = None) -> Array:
-    inside = np.ones(offsets.shape, np.bool_) if mask is None else mask
-    return read(context, pointer, offsets, inside, attr(op, "other", 0))
+def _load(context: Context, op: Op, pointer: Pointer, offsets: Array, mask: Any = True) -> Array:
+    return read(context, pointer, offsets, np.broadcast_to(mask, offsets.shape), attr(op, "other", 0))
 
 
-def _store(
-    context: Context, _op: Op, pointer: Pointer, offsets: Array, value: Array, mask: Array | None = None
-) -> None:
-    write(context, pointer, offsets, np.ones(offsets.shape, np.bool_) if mask is None else mask, value)
+def _store(context: Context, _op: Op, pointer: Pointer, offsets: Array, value: Array, mask: Any = True) -> None:
+    write(context, pointer, offsets, np.broadcast_to(mask, offsets.shape), value)
 
 
 # combining
@@ -309,10 +298,7 @@ def _reduce(_: Context, op: Op, x: Array) -> Array:
 
 
 def _arg_reduce(_: Context, op: Op, x: Array) -> Array:
-    wide = x.astype(np.float64) if ew.elem_of(x.dtype).is_float else x
-    if x.dtype.itemsize == 1 and ew.elem_of(x.dtype).is_integer:
-        wide = x.astype(np.int64)
-    index = (np.argmax if attr(op, "kind") == "max" else np.argmin)(wide, axis=attr(op, "axis"))
+    index = (np.argmax if attr(op, "kind") == "max" else np.argmin)(widened(x), axis=attr(op, "axis"))
     return ew.cast(np.asarray(index, np.int64), _elem(op))
 
 
@@ -345,10 +331,8 @@ def _copy_async(
     ring.written[int(slot)] = True
 
 
-Semantics = Callable[..., Any]
-
 SEMANTICS: dict[OpDef, Semantics] = {
-    **{kind: _elementwise(name) for name, kind in block.ELEMENTWISE.items()},
+    **{kind: elementwise(name) for name, kind in block.ELEMENTWISE.items()},
     block.fma: lambda _context, _op, a, b, c: ew.fma(a, b, c),
     block.select: _select,
     block.assume: effects_interp.assume,

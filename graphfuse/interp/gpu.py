@@ -23,9 +23,9 @@ from graphfuse.interp.arrays import contract_arrays
 from graphfuse.interp.elementwise import Array
 from graphfuse.interp.memory import Context, Pointer, attr, read, write
 from graphfuse.interp.roles import Barrier
-from graphfuse.ir.core import Op, OpDef
+from graphfuse.ir.core import Op, OpDef, tile_of
 from graphfuse.ir.dense import numpy_dtype
-from graphfuse.ir.types import Buffer, Tile
+from graphfuse.ir.types import Buffer
 
 _POSITION = (1 << 31) - 1
 """Bits of a slot that say where it is in the ring; the highest is its phase."""
@@ -100,13 +100,7 @@ def _send(context: Context, op: Op, _: Pointer, value: Array, _barriers: list[Ba
 
 
 def _receive(context: Context, op: Op, room: Pointer) -> Array:
-    return _buffer(context, room, attr(op, "part")).reshape(_tile(op).shape)
-
-
-def _tile(op: Op) -> Tile:
-    t = op.types[0]
-    assert isinstance(t, Tile), "checked by its rule"
-    return t
+    return _buffer(context, room, attr(op, "part")).reshape(tile_of(op.result).shape)
 
 
 def _buffer(context: Context, ring: Pointer, at: int) -> Array:
@@ -204,7 +198,7 @@ def _tma_store(context: Context, op: Op, pointer: Pointer, staging: Pointer, *at
 
 
 def _undefined(_: Context, op: Op) -> Array:
-    tile = _tile(op)
+    tile = tile_of(op.result)
     anything = np.nan if tile.elem.is_float else 0xA5A5A5A5A5A5A5A5
     return np.full(tile.shape, ew.literal(anything, tile.elem))
 
@@ -232,7 +226,7 @@ def multiplied(a: Array, b: Array, acc: Array) -> Array:
 
 
 def _part(_: Context, op: Op, x: Array) -> Array:
-    return x[tuple(slice(s, s + n) for s, n in zip(attr(op, "start"), _tile(op).shape, strict=True))]
+    return x[tuple(slice(s, s + n) for s, n in zip(attr(op, "start"), tile_of(op.result).shape, strict=True))]
 
 
 def _warpgroup(context: Context, _: Op) -> Array:

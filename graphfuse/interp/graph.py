@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,8 +36,8 @@ from graphfuse.interp.arrays import (
 )
 from graphfuse.interp.block import launch
 from graphfuse.interp.elementwise import Array
-from graphfuse.interp.memory import attr
-from graphfuse.ir.core import Block, Func, Op, OpDef, Value, walk
+from graphfuse.interp.memory import Semantics, Symbols, attr, elementwise
+from graphfuse.ir.core import Block, Func, Op, OpDef, Value, tensor_of, walk
 from graphfuse.ir.dense import Dense, numpy_dtype, scalar_of
 from graphfuse.ir.types import Scalar, Tensor
 from graphfuse.symbolic import Dim, Expr, evaluate, linear_in, substitute
@@ -45,26 +45,14 @@ from graphfuse.symbolic import symbols as symbols_of
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class Context(Symbols):
     """What an op's meaning depends on besides its operands: symbol values, and whether floats are widened."""
 
-    symbols: Mapping[str, int]
     wide: bool = False
 
     def dtype(self, elem: Scalar) -> np.dtype[Any]:
         """The dtype that holds `elem` here."""
         return np.dtype(np.float64) if self.wide and elem.is_float else numpy_dtype(elem)
-
-    def dim(self, dim: Dim) -> int:
-        """The number a dim is."""
-        try:
-            return evaluate(dim, self.symbols)
-        except KeyError as e:
-            raise InputError(f"dim {e.args[0]!r} has no value") from None
-
-    def dims(self, dims: Sequence[Dim]) -> tuple[int, ...]:
-        """The numbers several dims are."""
-        return tuple(self.dim(d) for d in dims)
 
     def literal(self, value: Any, elem: Scalar) -> Array:
         """A number or dim as a 0-d array of `elem`."""
@@ -222,43 +210,28 @@ def _loop(op: Op, operands: Sequence[Array], env: dict[Value, Array], context: C
         results = _block(op.body, env, carried, inner)
         carried = list(results[:n])
         stacked.append(list(results[n:]))
-    out: list[Array] = []
-    for k, t in enumerate(op.types[n:]):
-        assert isinstance(t, Tensor)
-        empty = np.empty(context.dims(t.shape), context.dtype(t.elem))
-        out.append(np.stack([s[k] for s in stacked]) if stacked else empty)
-    return (*carried, *out)
+    if stacked:
+        return (*carried, *map(np.stack, zip(*stacked, strict=True)))
+    return (*carried, *(np.empty(context.dims(t.shape), context.dtype(t.elem)) for t in map(tensor_of, op.results[n:])))
 
 
 def _elem(op: Op, i: int = 0) -> Scalar:
     """The element type of result i (arrays do not say it when floats are widened)."""
-    t = op.types[i]
-    assert isinstance(t, Tensor)
-    return t.elem
+    return tensor_of(op.results[i]).elem
 
 
 def _operand_elem(op: Op, i: int = 0) -> Scalar:
-    t = op.operands[i].type
-    assert isinstance(t, Tensor)
-    return t.elem
+    return tensor_of(op.operands[i]).elem
 
 
 # elementwise
 
 
-def _elementwise(name: str) -> Semantics:
-    return lambda _context, _op, *operands: ew.apply(name, *operands)
-
-
 def _cast(context: Context, op: Op, x: Array) -> Array:
     to, source = _elem(op), _operand_elem(op)
     if context.wide and to.is_float:
-        return x if source.is_float else _as_f64(x)
+        return x if source.is_float else x.astype(np.float64, copy=False)
     return ew.cast(x, to, saturate=bool(attr(op, "saturate")))
-
-
-def _as_f64(x: Array) -> Array:
-    return np.asarray(x).astype(np.float64, copy=False)
 
 
 def _bitcast(context: Context, op: Op, x: Array) -> Array:
@@ -284,9 +257,7 @@ def _full(context: Context, op: Op) -> Array:
 
 def _shape(op: Op) -> tuple[Dim, ...]:
     """The shape of the op's first result."""
-    t = op.types[0]
-    assert isinstance(t, Tensor)
-    return t.shape
+    return tensor_of(op.results[0]).shape
 
 
 def _iota(context: Context, op: Op) -> Array:
@@ -346,8 +317,7 @@ def _reduce_window(context: Context, op: Op, x: Array) -> Array:
 
 
 def _contract(context: Context, op: Op, a: Array, b: Array) -> Array:
-    elem = _elem(op)
-    dtype = context.dtype(elem)
+    dtype = context.dtype(_elem(op))
     return contract_arrays(a.astype(dtype, copy=False), b.astype(dtype, copy=False), str(attr(op, "spec")))
 
 
@@ -394,12 +364,10 @@ def _broadcast(context: Context, op: Op, x: Array) -> Array:
 
 def _slice(context: Context, op: Op, x: Array) -> Array:
     index: list[slice] = []
-    sizes = context.dims(attr(op, "sizes"))
-    for axis, (start, size, step) in enumerate(
-        zip(context.dims(attr(op, "starts")), sizes, attr(op, "steps"), strict=True)
-    ):
-        if size < 0 or (size and not 0 <= start <= start + (size - 1) * step < x.shape[axis]):
-            raise InputError(f"slice of {size} from {start} by {step} leaves a dim of {x.shape[axis]}")
+    starts, sizes = (context.dims(attr(op, name)) for name in ("starts", "sizes"))
+    for n, start, size, step in zip(x.shape, starts, sizes, attr(op, "steps"), strict=True):
+        if size < 0 or (size and not 0 <= start <= start + (size - 1) * step < n):
+            raise InputError(f"slice of {size} from {start} by {step} leaves a dim of {n}")
         index.append(slice(start, start + size * step, step) if size else slice(0, 0))
     return x[tuple(index)]
 
@@ -409,16 +377,13 @@ def _pad(context: Context, op: Op, x: Array) -> Array:
     mode: Any = attr(op, "mode", "constant")
     if any(p < 0 for p in (*low, *high)):
         raise InputError(f"padding must not be negative, got {low} and {high}")
-    if mode == "constant":
-        fill = context.literal(attr(op, "value", 0), _elem(op))
-        for axis in range(x.ndim):
-            x = pad_axis(x, axis, low[axis], high[axis], fill)
-        return x
-    # by index, for numpy's own pad does not know narrow floats in every mode
-    for axis in range(x.ndim):
-        if low[axis] or high[axis]:
-            where = np.pad(np.arange(x.shape[axis]), (low[axis], high[axis]), mode=mode)
-            x = np.take(x, where, axis)
+    fill = context.literal(attr(op, "value", 0), _elem(op))
+    for axis, (before, behind) in enumerate(zip(low, high, strict=True)):
+        if mode == "constant":
+            x = pad_axis(x, axis, before, behind, fill)
+        elif before or behind:
+            # by index, for numpy's own pad does not know narrow floats in every mode
+            x = np.take(x, np.pad(np.arange(x.shape[axis]), (before, behind), mode=mode), axis)
     return x
 
 
@@ -503,8 +468,6 @@ def _topk(context: Context, op: Op, x: Array) -> tuple[Array, Array]:
     return np.take_along_axis(x, order, axis), order
 
 
-Semantics = Callable[..., Any]
-
 # kernels written by hand
 
 
@@ -520,7 +483,7 @@ def _call(context: Context, op: Op, *operands: Array) -> tuple[Array, ...]:
 
 
 SEMANTICS: dict[OpDef, Semantics] = {
-    **{kind: _elementwise(name) for name, kind in graph.ELEMENTWISE.items()},
+    **{kind: elementwise(name) for name, kind in graph.ELEMENTWISE.items()},
     graph.select: lambda _context, _op, c, a, b: np.where(c, a, b),
     graph.cast: _cast,
     graph.bitcast: _bitcast,

@@ -1,13 +1,13 @@
 """Memory as block programs see it: pointers into numpy arrays, checked accesses, and what a program knows of itself."""
 
-# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
 # numpy's stubs leave most results partly unknown
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -34,19 +34,20 @@ class Pointer:
         return int(self.array.ctypes.data) + self.offset * self.array.dtype.itemsize
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
-    """One program: its number, the grid, the symbols' values, and whether memory is checked."""
+Semantics: TypeAlias = Callable[..., Any]
+"""What an op computes: (context, op, operands) to its results."""
 
-    program: int
+
+def elementwise(name: str) -> Semantics:
+    """Of an op that is a function of the shared table."""
+    return lambda _context, _op, *operands: ew.apply(name, *operands)
+
+
+@dataclass(frozen=True, slots=True)
+class Symbols:
+    """The values of symbols."""
+
     symbols: Mapping[str, int]
-    checks: bool
-    grid: tuple[int, ...] = (1,)
-    debug: bool = False
-    """Whether `block.print` and `block.assert` do something."""
-    out: Callable[[str], object] = print
-    """What takes the lines that are printed."""
-    place: Place = field(default_factory=Place)
 
     def dim(self, dim: Dim) -> int:
         """The number a dim is."""
@@ -54,6 +55,24 @@ class Context:
             return evaluate(dim, self.symbols)
         except KeyError as e:
             raise InputError(f"dim {e.args[0]!r} has no value") from None
+
+    def dims(self, dims: Sequence[Dim]) -> tuple[int, ...]:
+        """The numbers several dims are."""
+        return tuple(self.dim(d) for d in dims)
+
+
+@dataclass(frozen=True, slots=True)
+class Context(Symbols):
+    """One program: its number, the grid, the symbols' values, and whether memory is checked."""
+
+    program: int
+    checks: bool
+    grid: tuple[int, ...] = (1,)
+    debug: bool = False
+    """Whether `block.print` and `block.assert` do something."""
+    out: Callable[[str], object] = print
+    """What takes the lines that are printed."""
+    place: Place = field(default_factory=Place)
 
     def size(self, axis: int) -> int:
         """How many programs there are along an axis of the grid."""
