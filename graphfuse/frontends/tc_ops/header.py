@@ -29,7 +29,7 @@ FIELDS = (
 REQUIRED = ("op", "outputs", "grid", "args")
 ATTR_TYPES = {"float": float, "int": int}
 _COMMENT = re.compile(r"[ \t]*//[/!]?(?P<text>.*)")
-_FIELD = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*:(?!:)")
+_FIELD = re.compile(r"(?P<after>\A|[;\n])[^\S\n]*(?P<name>[A-Za-z_]\w*)[^\S\n]*:(?!:)")
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 _OP = re.compile(r"(?:(?P<domain>[\w.]+)::)?(?P<name>[A-Za-z_]\w*)\Z")
 _TENSOR = re.compile(r"(?P<name>\w+)\s*:\s*(?P<elem>[\w ]+?)\s*\[(?P<dims>[^\[\]]*)\]\s*(?:=\s*(?P<initial>\S+))?\Z")
@@ -147,67 +147,53 @@ class _Parser:
 
     # text to fields
 
+    def _loc(self, offset: int) -> Loc:
+        """Where a character of the joined lines is."""
+        for number, column, line in self.lines:
+            if offset <= len(line):
+                return Loc(self.file, number, column + offset)
+            offset -= len(line) + 1
+        raise AssertionError("behind the last line")
+
     def _split(self) -> None:
         """Lines to fields, fields to entries."""
-        name = ""
-        pending: list[tuple[int, int, str]] = []
+        text = "\n".join(line for _, _, line in self.lines)
+        found = [m for m in _FIELD.finditer(text) if self._begins(m)]
+        for m, end in zip(found, [*(m.start() for m in found[1:]), len(text)], strict=True):
+            name, loc = m["name"], self._loc(m.start("name"))
+            if name not in FIELDS:
+                raise ParseError(f"expected one of the fields {', '.join(FIELDS)}, found {name!r}", loc)
+            if name in self.where:
+                raise ParseError(f"{name}: expected once, found again", loc)
+            self.where[name] = loc
+            self.fields[name] = list(self._entries(name, text[:end], m.end()))
 
-        def flush() -> None:
-            if name:
-                self._entries(name, pending)
-            pending.clear()
+    def _begins(self, m: re.Match[str]) -> bool:
+        """Whether a field begins: behind a comma, `name:` on the next line is an entry of the field before."""
+        before = m.string[: m.start()].rstrip("; \t\n")
+        return m["name"] in FIELDS or m["after"] == ";" or not before.endswith(",")
 
-        for number, column, line in self.lines:
-            at = 0
-            for end in [*(m.start() for m in re.finditer(";", line)), len(line)]:
-                piece, first = line[at:end], at
-                m = _FIELD.match(piece)
-                if m is not None and (m["name"] in FIELDS or at or not self._continues(pending)):
-                    flush()
-                    name = m["name"]
-                    loc = Loc(self.file, number, column + first + m.start("name"))
-                    if name not in FIELDS:
-                        raise ParseError(f"expected one of the fields {', '.join(FIELDS)}, found {name!r}", loc)
-                    if name in self.where:
-                        raise ParseError(f"{name}: expected once, found again", loc)
-                    self.where[name] = loc
-                    pending.append((number, column + first + m.end(), piece[m.end() :]))
-                elif piece.strip():
-                    pending.append((number, column + first, piece))
-                at = end + 1
-        flush()
-
-    def _continues(self, pending: Sequence[tuple[int, int, str]]) -> bool:
-        """Whether the field so far ends in a comma: then `name:` on the next line is an entry of it."""
-        return bool(pending) and pending[-1][2].rstrip().endswith(",")
-
-    def _entries(self, name: str, pieces: Sequence[tuple[int, int, str]]) -> None:
+    def _entries(self, name: str, text: str, start: int) -> Iterator[Part]:
         """Cut at the commas outside brackets."""
-        found = self.fields.setdefault(name, [])
-        text, loc, depth, quoted = "", None, 0, False
-        for number, column, piece in pieces:
-            for i, c in enumerate(piece):
-                if c == '"':
-                    quoted = not quoted
-                elif not quoted:
-                    depth += (c in "([{") - (c in ")]}")
-                if c == "," and depth <= 0 and not quoted:
-                    found.append(self._entry(name, text, loc or Loc(self.file, number, column + i)))
-                    text, loc = "", None
-                    continue
-                if loc is None and not c.isspace():
-                    loc = Loc(self.file, number, column + i)
-                text += c if loc else ""
-            text += " " if loc else ""
-        if text.strip():
-            found.append(self._entry(name, text, loc or self.where[name]))
-        elif found:
+        depth, quoted, first = 0, False, start
+        for i, c in enumerate(text[start:], start):
+            if c == '"':
+                quoted = not quoted
+            elif not quoted:
+                depth += (c in "([{") - (c in ")]}")
+            if c == "," and depth <= 0 and not quoted:
+                if not text[first:i].strip("; \t\n"):
+                    raise ParseError(f"{name}: expected an entry before the comma, found none", self._loc(i))
+                yield self._part(text[first:i], first)
+                first = i + 1
+        if text[first:].strip("; \t\n"):
+            yield self._part(text[first:], first)
+        elif first > start:
             raise ParseError(f"{name}: expected another entry after the comma, found the end", self.where[name])
 
-    def _entry(self, name: str, text: str, loc: Loc) -> Part:
-        if not text.strip():
-            raise ParseError(f"{name}: expected an entry before the comma, found none", loc)
-        return Part(text.strip(), loc)
+    def _part(self, text: str, offset: int) -> Part:
+        plain = text.translate(dict.fromkeys(map(ord, ";\n"), " "))
+        return Part(plain.strip(), self._loc(offset + len(plain) - len(plain.lstrip())))
 
     # entries
 
