@@ -113,7 +113,8 @@ def _source(path: Path) -> str:
 
 
 def _is_rule(f: Function) -> bool:
-    return any(isinstance(d, ast.Call) and ast.unparse(d.func) in ("rule", "rule_with") for d in f.decorator_list)
+    makers = ("rule", "rule_of", "rule_with")
+    return any(isinstance(d, ast.Call) and ast.unparse(d.func) in makers for d in f.decorator_list)
 
 
 def _called(f: ast.AST) -> set[str]:

@@ -30,7 +30,8 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify.fold_constants import Array, aligned, array_of, constant, full
-from graphfuse.fusion.simplify.simplify_movement import broadcasted, is_op
+from graphfuse.fusion.simplify.patterns import made_by, operand_of
+from graphfuse.fusion.simplify.simplify_movement import broadcasted
 from graphfuse.ir.core import Func, Op, Value, remade, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild, use_counts
@@ -113,10 +114,9 @@ def _biased(op: Op, uses: Uses) -> Value | None:
     """(y + h) + c = y + (h + c), for columns h and c that are known and y of f32."""
     a, b = op.operands if _column(op.operands[1]) is not None else op.operands[::-1]
     y = _widened_from(a)
-    if (bias := _column(b)) is None or not is_op(y, graph.add) or tensor_of(y).elem != F32:
+    if (bias := _column(b)) is None or (total := made_by(y, graph.add)) is None or tensor_of(y).elem != F32:
         return None
-    assert y.op is not None
-    product, known = y.op.operands
+    product, known = total.operands
     if (shift := _column(known)) is None or any(uses.get(v, 1) != 1 for v in (a, y)):
         return None
     both = (shift.astype(np.float64) + bias.astype(np.float64)).reshape(-1).astype(np.float32)
@@ -126,8 +126,8 @@ def _biased(op: Op, uses: Uses) -> Value | None:
 
 def _widened_from(v: Value) -> Value:
     """What a value was in f32, before it was rounded."""
-    rounded = v.op is not None and v.op.kind is graph.cast and tensor_of(v.op.operands[0]).elem == F32
-    return v.op.operands[0] if rounded and v.op is not None else v
+    x = operand_of(v, graph.cast)
+    return x if x is not None and tensor_of(x).elem == F32 else v
 
 
 def _cast(v: Value, elem: Scalar) -> Value:
@@ -136,8 +136,8 @@ def _cast(v: Value, elem: Scalar) -> Value:
 
 def _rows(v: Value, uses: Uses) -> _Rows | None:
     """What a value is, its roundings aside; None if that is no normalised row, or something else reads it."""
-    op = v.op
-    if op is None or op.kind not in (graph.cast, graph.mul, graph.div, graph.add, graph.sub) or uses.get(v, 1) != 1:
+    op = made_by(v, graph.cast, graph.mul, graph.div, graph.add, graph.sub)
+    if op is None or uses.get(v, 1) != 1:
         return None
     if op.kind is graph.cast:
         return _rows(op.operands[0], uses) if tensor_of(op.operands[0]).elem in FLOATS else None
@@ -160,19 +160,19 @@ def _other_and_repeated(op: Op) -> tuple[Value, Value]:
 def _centred(v: Value) -> _Rows:
     """Rows as they are, or with a number a row added."""
     x = _widened(v)
-    if x.op is None or x.op.kind not in (graph.add, graph.sub):
+    if (shifted := made_by(x, graph.add, graph.sub)) is None:
         return _Rows(x)
-    a, b = _other_and_repeated(x.op)
+    a, b = _other_and_repeated(shifted)
     if (row := _row(b)) is None:
         return _Rows(x)
     shift = _cast(row, F32)
-    return _Rows(_widened(a), s=shift if x.op.kind is graph.add else graph.neg(shift).result)
+    return _Rows(_widened(a), s=shift if shifted.kind is graph.add else graph.neg(shift).result)
 
 
 def _widened(v: Value) -> Value:
     """What a value was before it was cast to f32."""
-    halves = v.op is not None and v.op.kind is graph.cast and tensor_of(v.op.operands[0]).elem in (F16, BF16)
-    return v.op.operands[0] if halves and v.op is not None else v
+    x = operand_of(v, graph.cast)
+    return x if x is not None and tensor_of(x).elem in (F16, BF16) else v
 
 
 def _scaled(rows: _Rows, op: Op, row: Value) -> _Rows | None:
@@ -205,9 +205,7 @@ def _column(v: Value) -> Array | None:
 
 def _row(v: Value) -> Value | None:
     """What is repeated along the last dim only: one number a row, computed."""
-    if not is_op(v, graph.broadcast) or tensor_of(v).elem not in FLOATS:
+    if (x := operand_of(v, graph.broadcast)) is None or tensor_of(v).elem not in FLOATS:
         return None
-    assert v.op is not None
-    (x,) = v.op.operands
     have, shape = tensor_of(x).shape, tensor_of(v).shape
     return x if len(have) == len(shape) and have == (*shape[:-1], 1) and array_of(x) is None else None

@@ -30,7 +30,8 @@ from dataclasses import dataclass
 from graphfuse.dialects import graph
 from graphfuse.fusion.products.merge_contractions import epilogue_of
 from graphfuse.fusion.regions.rules import SavedTogether, always_together
-from graphfuse.fusion.simplify.simplify_movement import broadcasted, is_op, sliced
+from graphfuse.fusion.simplify.patterns import is_op, operand_of
+from graphfuse.fusion.simplify.simplify_movement import broadcasted, sliced
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_dims, attr_ints, remade, tensor_of
 from graphfuse.ir.rewrite import Replacement, common_subexpressions, dead_code, rebuild
 from graphfuse.symbolic import Dim
@@ -102,9 +103,8 @@ def _can_be_cut(op: Op, value: Value) -> bool:
 
 def _repeated(v: Value) -> Value | None:
     """What is repeated along all dims but the last, or along the last."""
-    if v.op is None or v.op.kind is not graph.broadcast:
+    if (x := operand_of(v, graph.broadcast)) is None:
         return None
-    (x,) = v.op.operands
     shape = tensor_of(x).shape
     is_row = bool(shape) and shape[-1] == tensor_of(v).shape[-1] and all(d == 1 for d in shape[:-1])
     return x if is_row or not shape or shape[-1] == 1 else None

@@ -21,7 +21,8 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify.fold_constants import aligned, array_of, fold_elementwise, full, splat_of, uniform
-from graphfuse.fusion.simplify.simplify_movement import MOVEMENT_RULES, contract_of_permute, is_op
+from graphfuse.fusion.simplify.patterns import is_op, operand_of, rule_of
+from graphfuse.fusion.simplify.simplify_movement import MOVEMENT_RULES, contract_of_permute
 from graphfuse.interp.elementwise import integer_range
 from graphfuse.ir.core import Func, Op, OpDef, Trait, Value, attr_number, remade, tensor_of
 from graphfuse.ir.dense import finfo, numpy_dtype
@@ -40,11 +41,6 @@ _OF_ONE = (
     graph.flip, graph.take, graph.take_along, graph.gather_nd, graph.scatter_along, graph.scatter_nd,
 )  # fmt: skip
 """Ops that compute one tensor."""
-
-
-def _inner(v: Value, kind: OpDef) -> Value | None:
-    """`x` when `v` is `kind(x)`."""
-    return v.op.operands[0] if v.op is not None and v.op.kind is kind else None
 
 
 def _is(value: Any, want: float) -> bool:
@@ -124,7 +120,7 @@ def add_zero(op: Op) -> Replacement | None:
 def sub_to_add(op: Op) -> Replacement | None:
     """x - c = x + -c for numbers; x - -y = x + y; x - x = 0 for integers."""
     x, y = op.operands
-    if (z := _inner(y, graph.neg)) is not None:
+    if (z := operand_of(y, graph.neg)) is not None:
         return graph.add(x, z, loc=op.loc)
     elem = _elem(op)
     if x == y and elem.is_integer:
@@ -141,9 +137,9 @@ def sub_to_add(op: Op) -> Replacement | None:
 def add_negation(op: Op) -> Replacement | None:
     """x + -y = x - y."""
     x, y = op.operands
-    if (z := _inner(y, graph.neg)) is not None:
+    if (z := operand_of(y, graph.neg)) is not None:
         return graph.sub(x, z, loc=op.loc)
-    if (z := _inner(x, graph.neg)) is not None:
+    if (z := operand_of(x, graph.neg)) is not None:
         return graph.sub(y, z, loc=op.loc)
     return None
 
@@ -163,7 +159,7 @@ def mul_one(op: Op) -> Replacement | None:
 @rule(graph.mul, graph.div)
 def product_of_negations(op: Op) -> Replacement | None:
     """-x * -y = x * y, and so for quotients."""
-    x, y = (_inner(v, graph.neg) for v in op.operands)
+    x, y = (operand_of(v, graph.neg) for v in op.operands)
     return None if x is None or y is None else op.kind(x, y, loc=op.loc)
 
 
@@ -190,13 +186,13 @@ def is_power_of_two(x: float) -> bool:
 @rule(graph.neg, graph.not_)
 def involution(op: Op) -> Replacement | None:
     """--x = x; not not x = x."""
-    return _inner(op.operands[0], op.kind)
+    return operand_of(op.operands[0], op.kind)
 
 
 @rule(graph.abs_)
 def abs_of_sign(op: Op) -> Replacement | None:
     """|-x| = |x|, but for unsigned integers; ||x|| = |x|."""
-    if (x := _inner(op.operands[0], graph.neg)) is not None and (_elem(op).is_float or _elem(op).is_signed):
+    if (x := operand_of(op.operands[0], graph.neg)) is not None and (_elem(op).is_float or _elem(op).is_signed):
         return graph.abs_(x, loc=op.loc)
     return op.operands[0] if is_op(op.operands[0], graph.abs_) else None
 
@@ -273,7 +269,7 @@ def extreme_of_same(op: Op) -> Replacement | None:
         return None
     if value == _neutral(op.kind, elem):
         return x
-    if (y := _inner(x, op.kind)) is not None:
+    if (y := operand_of(x, op.kind)) is not None:
         assert x.op is not None
         other = splat_of(x.op.operands[1])
         if other is None or any(isinstance(v, float) and math.isnan(v) for v in (value, other)):
@@ -298,7 +294,7 @@ def select_known(op: Op) -> Replacement | None:
         return a
     if (value := splat_of(c)) is not None:
         return a if value else b
-    if (inner := _inner(c, graph.not_)) is not None:
+    if (inner := operand_of(c, graph.not_)) is not None:
         return graph.select(inner, b, a, loc=op.loc)
     return None
 
@@ -378,19 +374,14 @@ def compare_bool(op: Op) -> Replacement | None:
 @rule(graph.cast)
 def cast_to_same(op: Op) -> Replacement | None:
     """A cast to the element that is there; `saturate` without a narrower target says nothing."""
-    (x,) = op.operands
-    if _elem(op) == op.attrs["to"]:
-        return x
-    return None
+    return op.operands[0] if _elem(op) == op.attrs["to"] else None
 
 
-@rule(graph.cast)
-def cast_of_cast(op: Op) -> Replacement | None:
+@rule_of(graph.cast, of=graph.cast)
+def cast_of_cast(op: Op, inner: Op) -> Replacement | None:
     """cast(cast x) = cast x when the inner cast keeps every value."""
-    (x,) = op.operands
-    if (y := _inner(x, graph.cast)) is None or not keeps_every_value(tensor_of(y).elem, tensor_of(x).elem):
-        return None
-    return remade(op, y)
+    (x,) = inner.operands
+    return remade(op, x) if keeps_every_value(tensor_of(x).elem, tensor_of(inner.result).elem) else None
 
 
 @functools.cache
@@ -414,7 +405,7 @@ def bitcast_to_same(op: Op) -> Replacement | None:
     (x,) = op.operands
     if _elem(op) == op.attrs["to"]:
         return x
-    y = _inner(x, graph.bitcast)
+    y = operand_of(x, graph.bitcast)
     return None if y is None else remade(op, y)
 
 

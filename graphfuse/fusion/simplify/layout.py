@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify.fold_constants import array_of, constant
+from graphfuse.fusion.simplify.patterns import is_op, made_by, operand_of, rule_of
 from graphfuse.fusion.simplify.simplify_movement import (
     ELEMENTWISE,
     Perm,
@@ -33,13 +34,12 @@ from graphfuse.fusion.simplify.simplify_movement import (
     contract_of_permute,
     inverse,
     is_identity,
-    is_op,
     matched_groups,
     moves_only_ones,
     permuted,
     reshaped,
 )
-from graphfuse.ir.core import Func, Op, Params, Value, attr_dims, attr_ints, remade, tensor_of
+from graphfuse.ir.core import Func, Op, Params, Value, attr_dims, attr_int, attr_ints, remade, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import (
     Replacement,
@@ -61,10 +61,13 @@ TYPICAL_DIM = 32
 
 def _stored(v: Value) -> tuple[Value, Perm] | None:
     """(z, perm) when `v` is permute(z)."""
-    if not is_op(v, graph.permute):
-        return None
-    assert v.op is not None
-    return v.op.operands[0], attr_ints(v.op, "perm")
+    moved = made_by(v, graph.permute)
+    return None if moved is None else _unmoved(moved)
+
+
+def _unmoved(permute: Op) -> tuple[Value, Perm]:
+    """(z, perm) of permute(z)."""
+    return permute.operands[0], attr_ints(permute, "perm")
 
 
 def _under(v: Value | Op, perm: Perm) -> Value:
@@ -143,8 +146,7 @@ _ADAPTS = frozenset({graph.constant, graph.full, graph.iota})
 
 def _is_small(source: Value) -> bool:
     """Whether what is broadcast is permuted for next to nothing: known, a row, or about to cancel a permute."""
-    if source.op is not None and source.op.kind is graph.reshape:
-        source = source.op.operands[0]
+    source = operand_of(source, graph.reshape) or source
     known = is_op(source, graph.constant) or _stored(source) is not None
     return known or sum(d != 1 for d in tensor_of(source).shape) <= 1
 
@@ -157,12 +159,10 @@ def elements_of(v: Value) -> int:
     return evaluate(count, dict.fromkeys(symbols(count), TYPICAL_DIM))
 
 
-@rule(graph.reduce)
-def sink_reduce(op: Op) -> Replacement | None:
+@rule_of(graph.reduce, of=graph.permute)
+def sink_reduce(op: Op, moved: Op) -> Replacement | None:
     """reduce(permute z) = permute(reduce z) over the same dims."""
-    if (stored := _stored(op.operands[0])) is None:
-        return None
-    z, perm = stored
+    z, perm = _unmoved(moved)
     axes = tuple(sorted(perm[a] for a in attr_ints(op, "axes")))
     new = remade(op, z, axes=axes)
     return _under(new, perm if op.attrs.get("keepdims", False) else _without(perm, axes))
@@ -175,17 +175,14 @@ def _without(perm: Perm, gone: tuple[int, ...]) -> Perm:
     return tuple(rank[p] for p in left)
 
 
-@rule(graph.arg_reduce, graph.cumulate, graph.topk)
-def sink_along_axis(op: Op) -> Replacement | None:
+@rule_of(graph.arg_reduce, graph.cumulate, graph.topk, of=graph.permute)
+def sink_along_axis(op: Op, moved: Op) -> Replacement | None:
     """f(permute z, axis) = permute f(z, axis of z), for ops that work along one dim."""
-    if (stored := _stored(op.operands[0])) is None:
-        return None
-    z, perm = stored
-    axis = op.attrs["axis"]
-    assert isinstance(axis, int)
-    new = remade(op, z, axis=perm[axis])
+    z, perm = _unmoved(moved)
+    axis = perm[attr_int(op, "axis")]
+    new = remade(op, z, axis=axis)
     if op.kind is graph.arg_reduce and not op.attrs.get("keepdims", False):
-        return _under(new, _without(perm, (perm[axis],)))
+        return _under(new, _without(perm, (axis,)))
     return tuple(_under(v, perm) for v in new.results)
 
 
@@ -196,32 +193,26 @@ _PER_DIM = {
 }
 
 
-@rule(*_PER_DIM)
-def sink_per_dim(op: Op) -> Replacement | None:
+@rule_of(*_PER_DIM, of=graph.permute)
+def sink_per_dim(op: Op, moved: Op) -> Replacement | None:
     """f(permute z) = permute f(z), for ops with attributes that have an entry per dim."""
-    if (stored := _stored(op.operands[0])) is None:
-        return None
-    z, perm = stored
+    z, perm = _unmoved(moved)
     attrs = {n: _reordered(attr_dims(op, n), perm) for n in _PER_DIM[op.kind]}
     return _under(remade(op, z, **attrs), perm)
 
 
-@rule(graph.flip)
-def sink_flip(op: Op) -> Replacement | None:
+@rule_of(graph.flip, of=graph.permute)
+def sink_flip(op: Op, moved: Op) -> Replacement | None:
     """flip(permute z) = permute(flip z)."""
-    if (stored := _stored(op.operands[0])) is None:
-        return None
-    z, perm = stored
+    z, perm = _unmoved(moved)
     axes = tuple(sorted(perm[a] for a in attr_ints(op, "axes")))
     return _under(graph.flip(z, axes=axes, loc=op.loc), perm)
 
 
-@rule(graph.broadcast)
-def sink_broadcast(op: Op) -> Replacement | None:
+@rule_of(graph.broadcast, of=graph.permute)
+def sink_broadcast(op: Op, moved: Op) -> Replacement | None:
     """broadcast(permute z) = permute(broadcast z); if nothing cancels it, canonicalize moves it back."""
-    if (stored := _stored(op.operands[0])) is None:
-        return None
-    z, perm = stored
+    z, perm = _unmoved(moved)
     shape = tensor_of(op.result).shape
     lead = len(shape) - len(perm)
     full_perm = (*range(lead), *(lead + p for p in perm))
@@ -238,21 +229,15 @@ def sink_concat(op: Op, uses: Uses) -> Replacement | None:
     perm = _cheapest_order(op.operands, uses)
     if perm is None:
         return None
-    axis = op.attrs["axis"]
-    assert isinstance(axis, int)
     parts = [permuted(v, inverse(perm)) for v in op.operands]
-    return _under(graph.concat(*parts, axis=perm[axis], loc=op.loc), perm)
+    return _under(graph.concat(*parts, axis=perm[attr_int(op, "axis")], loc=op.loc), perm)
 
 
-@rule(graph.take)
-def sink_take(op: Op) -> Replacement | None:
+@rule_of(graph.take, of=graph.permute)
+def sink_take(op: Op, moved: Op) -> Replacement | None:
     """take(permute z, i) = permute(take(z, i)); the dims of i stay together."""
-    if (stored := _stored(op.operands[0])) is None:
-        return None
-    z, perm = stored
-    axis = op.attrs["axis"]
-    assert isinstance(axis, int)
-    at, count = perm[axis], tensor_of(op.operands[1]).rank
+    z, perm = _unmoved(moved)
+    at, count = perm[attr_int(op, "axis")], tensor_of(op.operands[1]).rank
     new = graph.take(z, op.operands[1], axis=at, loc=op.loc)
 
     def place(p: int) -> list[int]:
@@ -263,17 +248,15 @@ def sink_take(op: Op) -> Replacement | None:
     return _under(new, tuple(i for p in perm for i in place(p)))
 
 
-@rule(graph.reshape)
-def sink_reshape(op: Op) -> Replacement | None:
+@rule_of(graph.reshape, of=graph.permute)
+def sink_reshape(op: Op, moved: Op) -> Replacement | None:
     """reshape(permute z) = permute(reshape z') where groups of merged or split dims can be brought together.
 
     z' is z when each group is adjacent in z already. Otherwise the dims are regrouped, which moves elements once,
     but groups keep the order in which z ends in them: channels stay last through a channel shuffle.
     """
-    if (stored := _stored(op.operands[0])) is None:
-        return None
-    z, perm = stored
-    source, target = tensor_of(op.operands[0]).shape, tensor_of(op.result).shape
+    z, perm = _unmoved(moved)
+    source, target = tensor_of(moved.result).shape, tensor_of(op.result).shape
     groups = matched_groups(source, target)
     if groups is None:
         return None
@@ -299,21 +282,18 @@ def sink_reshape(op: Op) -> Replacement | None:
     return _under(out, inverse(tuple(dims)))
 
 
-@rule(graph.contract)
-def unflatten_into_weights(op: Op) -> Replacement | None:
+@rule_of(graph.contract, of=graph.reshape)
+def unflatten_into_weights(op: Op, flatten: Op) -> Replacement | None:
     """contract(reshape(permute z), w) = contract(reshape z, w'), the rows of the constant w in z's order.
 
     The reshape merges dims into one contracted dim, as the flatten before a classifier does.
     """
     (x, w) = op.operands
     lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
-    if not is_op(x, graph.reshape) or (array := array_of(w)) is None:
-        return None
-    assert x.op is not None
-    if (stored := _stored(x.op.operands[0])) is None:
+    if (array := array_of(w)) is None or (stored := _stored(flatten.operands[0])) is None:
         return None
     z, perm = stored
-    source, target = tensor_of(x.op.operands[0]).shape, tensor_of(x).shape
+    source, target = tensor_of(flatten.operands[0]).shape, tensor_of(x).shape
     groups = matched_groups(source, target)
     if groups is None:
         return None
@@ -338,12 +318,10 @@ def unflatten_into_weights(op: Op) -> Replacement | None:
     return remade(op, reshaped(new_x, target), constant(rows, w.op))
 
 
-@rule(graph.permute)
-def sink_permute(op: Op) -> Replacement | None:
+@rule_of(graph.permute, of=graph.permute)
+def sink_permute(op: Op, moved: Op) -> Replacement | None:
     """permute(permute z) = permute z, as an op of its own so that it goes on sinking."""
-    if (stored := _stored(op.operands[0])) is None:
-        return None
-    z, perm = stored
+    z, perm = _unmoved(moved)
     return _under(z, tuple(perm[p] for p in attr_ints(op, "perm")))
 
 

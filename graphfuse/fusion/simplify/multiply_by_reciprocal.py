@@ -21,7 +21,8 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify.fold_constants import aligned, full, materialised
-from graphfuse.fusion.simplify.simplify_movement import broadcasted, is_op
+from graphfuse.fusion.simplify.patterns import operand_of
+from graphfuse.fusion.simplify.simplify_movement import broadcasted
 from graphfuse.ir.core import Func, Op, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, Rule, dead_code, rule, sweep
@@ -46,10 +47,8 @@ def divide_by_known(op: Op) -> Replacement | None:
 def divide_by_shared(op: Op) -> Replacement | None:
     """x / broadcast(y) = x * broadcast(1 / y)."""
     x, repeated = op.operands
-    if tensor_of(x).elem not in (F32, F64) or not is_op(repeated, graph.broadcast):
+    if tensor_of(x).elem not in (F32, F64) or (y := operand_of(repeated, graph.broadcast)) is None:
         return None
-    assert repeated.op is not None
-    (y,) = repeated.op.operands
     t = tensor_of(y)
     inverse = graph.div(full(t.shape, t.elem, 1.0), y, loc=op.loc)
     return graph.mul(x, broadcasted(inverse.result, tensor_of(x).shape), loc=op.loc)

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify.layout import elements_of
-from graphfuse.fusion.simplify.simplify_movement import Perm, Uses, is_op, moves_freely, permuted
+from graphfuse.fusion.simplify.patterns import is_op, operand_of
+from graphfuse.fusion.simplify.simplify_movement import Perm, Uses, moves_freely, permuted
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_ints, remade
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, first_of, given, rebuild, rule_with, use_counts
@@ -53,7 +54,7 @@ def _moved_by(v: Value, perm: Perm, uses: Uses) -> int | None:
     if not _is_read_once(v, uses):
         if not is_op(permuted(v, perm), graph.permute):
             return 0
-        stored = v.op.operands[0] if is_op(v, graph.permute) and v.op is not None else v
+        stored = operand_of(v, graph.permute) or v
         return elements_of(v) if stored.op is None else None
     assert v.op is not None
     parts = [_moved_by(u, perm, uses) for u in v.op.operands]

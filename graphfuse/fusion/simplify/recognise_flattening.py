@@ -25,7 +25,8 @@ from __future__ import annotations
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify.fold_constants import array_of
-from graphfuse.fusion.simplify.simplify_movement import ELEMENTWISE, Shape, is_op, matched_groups, reshaped
+from graphfuse.fusion.simplify.patterns import is_op, made_by, operand_of
+from graphfuse.fusion.simplify.simplify_movement import ELEMENTWISE, Shape, matched_groups, reshaped
 from graphfuse.ir.core import Func, Op, Value, attr_ints, remade, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, RuleWith, dead_code, first_of, given, rebuild, rule_with
@@ -37,10 +38,8 @@ Fine = dict[Shape, tuple[Shape, tuple[int, ...]]]
 
 def _finer(v: Value, fine: Fine) -> Value | None:
     """z when `v` is reshape(z) and z has the finer form of v's shape, or what a reduction left of it."""
-    if not is_op(v, graph.reshape):
+    if (z := operand_of(v, graph.reshape)) is None:
         return None
-    assert v.op is not None
-    z = v.op.operands[0]
     shape = tensor_of(v).shape
     for whole, (parts, widths) in fine.items():
         if _left_of(shape, whole) and tensor_of(z).shape == _expanded_shape(shape, parts, widths):
@@ -181,13 +180,12 @@ def _expanded(v: Value, shape: Shape, fine: Fine) -> Value | None:
     if is_op(v, graph.full) or array_of(v) is not None:
         return reshaped(v, shape)
     whole = tensor_of(v).shape
-    if not is_op(v, graph.broadcast) or whole not in fine:
+    if (repeat := made_by(v, graph.broadcast)) is None or whole not in fine:
         return None
-    assert v.op is not None
-    (source,) = v.op.operands
+    (source,) = repeat.operands
     dims = tensor_of(source).shape
     dims = (1,) * (len(whole) - len(dims)) + dims
-    return graph.broadcast(reshaped(source, _expanded_shape(dims, *fine[whole])), shape=shape, loc=v.op.loc).result
+    return graph.broadcast(reshaped(source, _expanded_shape(dims, *fine[whole])), shape=shape, loc=repeat.loc).result
 
 
 RULES: tuple[RuleWith[Fine], ...] = (

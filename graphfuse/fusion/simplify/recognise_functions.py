@@ -19,11 +19,12 @@ import numpy as np
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify.canonicalize import is_power_of_two, never_negative, small_power
 from graphfuse.fusion.simplify.fold_constants import full, splat_of
-from graphfuse.fusion.simplify.simplify_movement import is_op
+from graphfuse.fusion.simplify.patterns import is_op, made_by, operand_of
 from graphfuse.ir.core import Func, Op, OpDef, Value, attr_ints, tensor_of
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, Rule, rewrite, rule
+from graphfuse.symbolic import product
 
 
 @rule(graph.div)
@@ -40,18 +41,10 @@ def logistic(op: Op) -> Replacement | None:
 
 def _logistic_argument(d: Value) -> Value | None:
     """`x` when `d` is exp(-x) + 1."""
-    if not is_op(d, graph.add):
+    if (total := made_by(d, graph.add)) is None or splat_of(total.operands[1]) != 1:
         return None
-    assert d.op is not None
-    e, one = d.op.operands
-    if splat_of(one) != 1 or not is_op(e, graph.exp):
-        return None
-    assert e.op is not None
-    n = e.op.operands[0]
-    if not is_op(n, graph.neg):
-        return None
-    assert n.op is not None
-    return n.op.operands[0]
+    power = operand_of(total.operands[0], graph.exp)
+    return None if power is None else operand_of(power, graph.neg)
 
 
 @rule(graph.mul)
@@ -70,12 +63,12 @@ def logistic_by_tanh(op: Op) -> Replacement | None:
 @rule(graph.add)
 def logistic_by_tanh_distributed(op: Op) -> Replacement | None:
     """h + h tanh u = 2h sigmoid 2u where 2h costs nothing, as of h = 0.5 x."""
-    for h, product in (op.operands, op.operands[::-1]):
-        factors = _operands_of(product, graph.mul)
+    for h, term in (op.operands, op.operands[::-1]):
+        factors = _operands_of(term, graph.mul)
         for again, t in (factors, factors[::-1]) if factors else ():
-            u = _operands_of(t, graph.tanh)
+            u = operand_of(t, graph.tanh)
             is_same = again == h or (splat_of(h) is not None and splat_of(h) == splat_of(again))
-            if u is not None and is_same and (got := _twice_times_logistic(h, u[0], op)) is not None:
+            if u is not None and is_same and (got := _twice_times_logistic(h, u, op)) is not None:
                 return got
     return None
 
@@ -90,15 +83,16 @@ def _twice_times_logistic(h: Value, u: Value, like: Op) -> Op | None:
 
 def _operands_of(x: Value, kind: OpDef) -> tuple[Value, ...] | None:
     """What `x` is made of when it is the result of a `kind`."""
-    return x.op.operands if x.op is not None and x.op.kind is kind else None
+    op = made_by(x, kind)
+    return None if op is None else op.operands
 
 
 def _one_plus_tanh(x: Value) -> Value | None:
     """`u` when `x` is 1 + tanh(u)."""
     terms = _operands_of(x, graph.add)
     for one, t in (terms, terms[::-1]) if terms else ():
-        if splat_of(one) == 1 and (u := _operands_of(t, graph.tanh)) is not None:
-            return u[0]
+        if splat_of(one) == 1 and (u := operand_of(t, graph.tanh)) is not None:
+            return u
     return None
 
 
@@ -135,10 +129,9 @@ def _doubled_freely(x: Value) -> Value | None:
 def quotient_by_quotient(op: Op) -> Replacement | None:
     """1 / (1 / sqrt x) = sqrt x: the root of a norm that was written as two reciprocals."""
     one, d = op.operands
-    if splat_of(one) != 1 or not is_op(d, graph.div):
+    if splat_of(one) != 1 or (quotient := made_by(d, graph.div)) is None:
         return None
-    assert d.op is not None
-    inner, root = d.op.operands
+    inner, root = quotient.operands
     return root if splat_of(inner) == 1 and is_op(root, graph.sqrt) else None
 
 
@@ -150,18 +143,14 @@ def mean_is_a_quotient(op: Op) -> Replacement | None:
     """sum(x) * (1/n) = sum(x) / n for the n elements that are summed: one form of a mean."""
     total, c = op.operands
     value, elem = splat_of(c), tensor_of(total).elem
-    if value is None or not is_op(total, graph.reduce) or not elem.is_float:
+    if value is None or (reduction := made_by(total, graph.reduce)) is None or not elem.is_float:
         return None
-    assert total.op is not None
-    if total.op.attrs["kind"] != "sum" or value == 0 or is_power_of_two(float(value)):
+    if reduction.attrs["kind"] != "sum" or value == 0 or is_power_of_two(float(value)):
         return None
-    shape = tensor_of(total.op.operands[0]).shape
-    n = 1
-    for a in attr_ints(total.op, "axes"):
-        d = shape[a]
-        if not isinstance(d, int):
-            return None
-        n *= d
+    shape = tensor_of(reduction.operands[0]).shape
+    n = product(shape[a] for a in attr_ints(reduction, "axes"))
+    if not isinstance(n, int):
+        return None
     with np.errstate(over="ignore"):
         count, one_over = np.asarray((n, 1.0 / n if n else 0.0)).astype(numpy_dtype(elem))
     if float(one_over) != float(value) or float(count) != n:

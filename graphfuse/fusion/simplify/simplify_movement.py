@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify.fold_constants import aligned, array_of, constant, full, number, splat_of
+from graphfuse.fusion.simplify.patterns import is_op, made_by, operand_of, rule_of
 from graphfuse.ir.core import Func, Op, OpDef, Trait, Value, attr_dims, attr_int, attr_ints, remade, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, Rule, dead_code, first_of, given, rebuild, rule, rule_with, use_counts
@@ -33,11 +34,6 @@ Uses = dict[Value, int]
 
 ELEMENTWISE: tuple[OpDef, ...] = (*graph.ELEMENTWISE.values(), graph.select, graph.cast, graph.bitcast)
 """Every op that maps elements at one index to the element at that index."""
-
-
-def is_op(v: Value, kind: OpDef) -> bool:
-    """Whether an op of that kind produces `v`."""
-    return v.op is not None and v.op.kind is kind
 
 
 def inverse(perm: Perm) -> Perm:
@@ -143,7 +139,7 @@ def broadcasted(x: Value, shape: Shape) -> Value:
         if x.op.kind is graph.full:
             return remade(x.op, shape=shape).result
     lead = next((i for i, d in enumerate(t.shape) if d != 1), t.rank)
-    if lead and (is_op(x, graph.constant) or is_op(x, graph.reshape)):
+    if lead and is_op(x, graph.constant, graph.reshape):
         x = reshaped(x, t.shape[lead:])
     return graph.broadcast(x, shape=shape).result
 
@@ -215,16 +211,11 @@ def merge_permute(op: Op) -> Replacement | None:
     return None if _same(got, op) else got
 
 
-@rule(graph.permute)
-def permute_of_take(op: Op) -> Replacement | None:
+@rule_of(graph.permute, of=graph.take)
+def permute_of_take(op: Op, taken: Op) -> Replacement | None:
     """permute(take(c, i)) = take(permute c, i) for a constant c, where the dims of i stay together."""
-    (x,) = op.operands
-    if not is_op(x, graph.take):
-        return None
-    assert x.op is not None
-    table, indices = x.op.operands
-    axis = x.op.attrs["axis"]
-    assert isinstance(axis, int)
+    table, indices = taken.operands
+    axis = attr_int(taken, "axis")
     perm, count = attr_ints(op, "perm"), tensor_of(indices).rank
     inside = [i for i, p in enumerate(perm) if axis <= p < axis + count]
     if array_of(table) is None or not count or [perm[i] for i in inside] != list(range(axis, axis + count)):
@@ -243,17 +234,14 @@ def merge_broadcast(op: Op) -> Replacement | None:
     return None if _same(got, op) else got
 
 
-@rule(graph.broadcast)
-def broadcast_of_reshape(op: Op) -> Replacement | None:
+@rule_of(graph.broadcast, of=graph.reshape)
+def broadcast_of_reshape(op: Op, reshape: Op) -> Replacement | None:
     """broadcast(reshape x) = broadcast x, where the reshape only adds leading ones."""
-    (x,) = op.operands
-    if x.op is None or x.op.kind is not graph.reshape:
-        return None
-    (inner,) = x.op.operands
-    t, have = tensor_of(inner), tensor_of(x)
+    (x,) = reshape.operands
+    t, have = tensor_of(x), tensor_of(reshape.result)
     if have.shape != (1,) * (have.rank - t.rank) + t.shape:
         return None
-    return broadcasted(inner, tensor_of(op.result).shape)
+    return broadcasted(x, tensor_of(op.result).shape)
 
 
 def _same(got: Value, op: Op) -> bool:
@@ -269,14 +257,9 @@ def slice_of_all(op: Op) -> Replacement | None:
     return x if is_all else None
 
 
-@rule(graph.slice_)
-def slice_of_slice(op: Op) -> Replacement | None:
+@rule_of(graph.slice_, of=graph.slice_)
+def slice_of_slice(op: Op, inner: Op) -> Replacement | None:
     """x[a::s][b::t] = x[a + b s :: s t]."""
-    (x,) = op.operands
-    if not is_op(x, graph.slice_):
-        return None
-    inner = x.op
-    assert inner is not None
     outer_starts, inner_starts = attr_dims(op, "starts"), attr_dims(inner, "starts")
     outer_steps, inner_steps = attr_ints(op, "steps"), attr_ints(inner, "steps")
     return graph.slice_(
@@ -287,16 +270,10 @@ def slice_of_slice(op: Op) -> Replacement | None:
     )
 
 
-@rule(graph.slice_)
-def slice_of_concat(op: Op) -> Replacement | None:
+@rule_of(graph.slice_, of=graph.concat)
+def slice_of_concat(op: Op, parts: Op) -> Replacement | None:
     """A slice that stays inside one operand of a concat is a slice of that operand."""
-    (x,) = op.operands
-    if not is_op(x, graph.concat):
-        return None
-    parts = x.op
-    assert parts is not None
-    axis = parts.attrs["axis"]
-    assert isinstance(axis, int)
+    axis = attr_int(parts, "axis")
     starts, sizes, steps = attr_dims(op, "starts"), attr_dims(op, "sizes"), attr_ints(op, "steps")
     offset: Dim = 0
     for v in parts.operands:
@@ -311,45 +288,36 @@ def slice_of_concat(op: Op) -> Replacement | None:
     return None
 
 
-@rule(graph.slice_)
-def slice_of_pad(op: Op) -> Replacement | None:
+@rule_of(graph.slice_, of=graph.pad)
+def slice_of_pad(op: Op, pad: Op) -> Replacement | None:
     """A slice that leaves out all that was padded is a slice of the operand."""
-    (x,) = op.operands
-    if not is_op(x, graph.pad):
-        return None
-    assert x.op is not None
-    (inner,) = x.op.operands
+    (x,) = pad.operands
     steps, sizes = attr_ints(op, "steps"), attr_dims(op, "sizes")
-    starts = tuple(s - low for s, low in zip(attr_dims(op, "starts"), attr_dims(x.op, "low"), strict=True))
+    starts = tuple(s - low for s, low in zip(attr_dims(op, "starts"), attr_dims(pad, "low"), strict=True))
     ends = (s + (n - 1) * step for s, n, step in zip(starts, sizes, steps, strict=True))
-    room = (d - 1 - end for d, end in zip(tensor_of(inner).shape, ends, strict=True))
+    room = (d - 1 - end for d, end in zip(tensor_of(x).shape, ends, strict=True))
     if not all(isinstance(d, int) and d >= 0 for d in (*starts, *room)):
         return None
-    return graph.slice_(inner, starts=starts, sizes=sizes, steps=steps)
+    return graph.slice_(x, starts=starts, sizes=sizes, steps=steps)
 
 
-@rule(graph.slice_)
-def slice_of_uniform(op: Op) -> Replacement | None:
+@rule_of(graph.slice_, of=graph.full)
+def slice_of_uniform(op: Op, whole: Op) -> Replacement:
     """A slice of a full is a full."""
-    (x,) = op.operands
-    return remade(x.op, shape=op.attrs["sizes"]) if x.op and x.op.kind is graph.full else None
+    return remade(whole, shape=op.attrs["sizes"])
 
 
-@rule(graph.slice_)
-def slice_of_broadcast(op: Op) -> Replacement | None:
+@rule_of(graph.slice_, of=graph.broadcast)
+def slice_of_broadcast(op: Op, repeat: Op) -> Replacement | None:
     """A slice of a broadcast is a broadcast of the slice along the dims that do not repeat."""
-    (x,) = op.operands
-    if not is_op(x, graph.broadcast):
-        return None
-    assert x.op is not None
-    (inner,) = x.op.operands
-    t, out = tensor_of(inner), tensor_of(op.result)
+    (x,) = repeat.operands
+    t, out = tensor_of(x), tensor_of(op.result)
     skip = out.rank - t.rank
-    wide = tensor_of(x).shape[skip:]
+    wide = tensor_of(repeat.result).shape[skip:]
     keep = [d != 1 or w == 1 for d, w in zip(t.shape, wide, strict=True)]
     starts, steps, sizes = attr_dims(op, "starts")[skip:], attr_ints(op, "steps")[skip:], out.shape[skip:]
     part = graph.slice_(
-        inner,
+        x,
         starts=tuple(s if k else 0 for s, k in zip(starts, keep, strict=True)),
         sizes=tuple(s if k else 1 for s, k in zip(sizes, keep, strict=True)),
         steps=tuple(s if k else 1 for s, k in zip(steps, keep, strict=True)),
@@ -369,14 +337,9 @@ def pad_of_nothing(op: Op) -> Replacement | None:
     return full(tensor_of(op.result).shape, t.elem, value) if str(splat_of(x)) == str(value) else None
 
 
-@rule(graph.pad)
-def pad_of_pad(op: Op) -> Replacement | None:
+@rule_of(graph.pad, of=graph.pad)
+def pad_of_pad(op: Op, inner: Op) -> Replacement | None:
     """pad(pad x) with one value adds up."""
-    (x,) = op.operands
-    if not is_op(x, graph.pad):
-        return None
-    inner = x.op
-    assert inner is not None
     modes = (op.attrs.get("mode", "constant"), inner.attrs.get("mode", "constant"))
     values = (str(op.attrs.get("value", 0)), str(inner.attrs.get("value", 0)))
     if modes != ("constant", "constant") or values[0] != values[1]:
@@ -390,8 +353,7 @@ def pad_of_pad(op: Op) -> Replacement | None:
 @rule(graph.concat)
 def concat_of_one(op: Op) -> Replacement | None:
     """Empty operands join nothing; a concat of one is that one."""
-    axis = op.attrs["axis"]
-    assert isinstance(axis, int)
+    axis = attr_int(op, "axis")
     kept = [v for v in op.operands if tensor_of(v).shape[axis] != 0] or list(op.operands[:1])
     if len(kept) == 1:
         return kept[0]
@@ -406,7 +368,7 @@ MOST_JOINED = 1024
 def concat_of_concat(op: Op) -> Replacement | None:
     """Nested concats along one axis are one."""
     axis = attr_int(op, "axis")
-    inner = [v.op if is_op(v, graph.concat) else None for v in op.operands]
+    inner = [made_by(v, graph.concat) for v in op.operands]
     parts = [p.operands if p is not None and p.attrs["axis"] == axis else None for p in inner]
     if all(p is None for p in parts) or sum(len(p or (0,)) for p in parts) > MOST_JOINED:
         return None
@@ -417,8 +379,7 @@ def concat_of_concat(op: Op) -> Replacement | None:
 @rule(graph.concat)
 def concat_of_slices(op: Op) -> Replacement | None:
     """x[a:b] next to x[b:c] is x[a:c]."""
-    axis = op.attrs["axis"]
-    assert isinstance(axis, int)
+    axis = attr_int(op, "axis")
     out: list[Value] = []
     for v in op.operands:
         joined = _joined(out[-1], v, axis) if out else None
@@ -430,11 +391,9 @@ def concat_of_slices(op: Op) -> Replacement | None:
 
 
 def _joined(a: Value, b: Value, axis: int) -> Value | None:
-    if not (is_op(a, graph.slice_) and is_op(b, graph.slice_)):
+    p, q = made_by(a, graph.slice_), made_by(b, graph.slice_)
+    if p is None or q is None:
         return None
-    p, q = a.op, b.op
-    assert p is not None
-    assert q is not None
     if p.operands != q.operands or p.attrs["steps"] != q.attrs["steps"] or attr_ints(p, "steps")[axis] != 1:
         return None
     starts, sizes = attr_dims(p, "starts"), attr_dims(p, "sizes")
@@ -454,10 +413,9 @@ def flip_of_flip(op: Op) -> Replacement | None:
     axes = {a for a in attr_ints(op, "axes") if tensor_of(x).shape[a] != 1}
     if is_op(x, graph.full):
         return x
-    if is_op(x, graph.flip):
-        assert x.op is not None
-        axes ^= set(attr_ints(x.op, "axes"))
-        x = x.op.operands[0]
+    if (inner := made_by(x, graph.flip)) is not None:
+        axes ^= set(attr_ints(inner, "axes"))
+        (x,) = inner.operands
     if not axes:
         return x
     same = x == op.operands[0] and len(axes) == len(attr_ints(op, "axes"))
@@ -494,10 +452,9 @@ def contract_of_permute(op: Op) -> Replacement | None:
     labels = list(graph.parse_spec(str(op.attrs["spec"])))
     operands = list(op.operands)
     for i, v in enumerate(op.operands):
-        if v.op is not None and v.op.kind is graph.permute:
-            perm = attr_ints(v.op, "perm")
-            labels[i] = "".join(labels[i][j] for j in inverse(perm))
-            operands[i] = v.op.operands[0]
+        if (moved := made_by(v, graph.permute)) is not None:
+            labels[i] = "".join(labels[i][j] for j in inverse(attr_ints(moved, "perm")))
+            (operands[i],) = moved.operands
     if operands == list(op.operands):
         return None
     spec = f"{labels[0]},{labels[1]}->{labels[2]}"
@@ -521,13 +478,10 @@ def absorbs_permute(v: Value, uses: dict[Value, int]) -> bool:
 
 def moves_freely(v: Value) -> bool:
     """Whether a permuted form of `v` is as cheap as `v`: constants, fulls, and broadcasts of fewer dims."""
-    if aligned(v) is not None or is_op(v, graph.full) or is_op(v, graph.iota):
+    if aligned(v) is not None or is_op(v, graph.full, graph.iota):
         return True
-    if not is_op(v, graph.broadcast):
-        return False
-    assert v.op is not None
-    t = tensor_of(v.op.operands[0])
-    return sum(d != 1 for d in t.shape) <= 1
+    x = operand_of(v, graph.broadcast)
+    return x is not None and sum(d != 1 for d in tensor_of(x).shape) <= 1
 
 
 def _absorbed(v: Value, perm: Perm) -> Value:

@@ -1,0 +1,40 @@
+"""What rules ask of the ops that made their operands."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from graphfuse.ir.core import Op, OpDef, Value
+from graphfuse.ir.rewrite import Replacement, Rule, rule
+
+
+def made_by(v: Value, *kinds: OpDef) -> Op | None:
+    """The op that produces `v`, if it is of one of these kinds."""
+    return v.op if v.op is not None and v.op.kind in kinds else None
+
+
+def is_op(v: Value, *kinds: OpDef) -> bool:
+    """Whether an op of one of these kinds produces `v`."""
+    return made_by(v, *kinds) is not None
+
+
+def operand_of(v: Value, kind: OpDef) -> Value | None:
+    """`x` when `v` is `kind(x)`, or `kind` of `x` and others."""
+    op = made_by(v, kind)
+    return None if op is None else op.operands[0]
+
+
+def rule_of(*roots: OpDef, of: OpDef) -> Callable[[Callable[[Op, Op], Replacement | None]], tuple[Rule, ...]]:
+    """Make a `Rule` per root of a function of an op and the op, of kind `of`, that made its first operand."""
+
+    def make(apply: Callable[[Op, Op], Replacement | None]) -> tuple[Rule, ...]:
+        @rule(*roots)
+        @functools.wraps(apply)
+        def above(op: Op) -> Replacement | None:
+            inner = made_by(op.operands[0], of)
+            return None if inner is None else apply(op, inner)
+
+        return above
+
+    return make
