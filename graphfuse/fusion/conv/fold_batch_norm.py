@@ -88,7 +88,7 @@ def _scaled_contract(op: Op, scale: Array) -> Value | None:
         w = array_of(op.operands[i])
         if w is None or not varies <= set(labels) or tensor_of(op.operands[i]).elem != tensor_of(op.result).elem:
             continue
-        factor = _by_labels(scale, out, labels)
+        factor = by_labels(scale, out, labels)
         if (weights := _times(w, factor, op.operands[i])) is None:
             return None
         operands = list(op.operands)
@@ -97,7 +97,7 @@ def _scaled_contract(op: Op, scale: Array) -> Value | None:
     return None
 
 
-def _by_labels(array: Array, have: str, want: str) -> Array:
+def by_labels(array: Array, have: str, want: str) -> Array:
     """An aligned array over labels `have`, as one over `want`; it does not vary along labels it lacks."""
     kept = [c for c in want if c in have]
     gone = [i for i, c in enumerate(have) if c not in kept]
@@ -220,7 +220,7 @@ def scale_before_contract(op: Op, uses: Uses) -> Replacement | None:
         varies = {labels[i][k] for k, d in enumerate(scale.shape) if d != 1}
         if not varies <= set(labels[j]) or tensor_of(v).elem != tensor_of(op.operands[j]).elem:
             continue
-        factor = _by_labels(scale, labels[i], labels[j])
+        factor = by_labels(scale, labels[i], labels[j])
         if (weights := _times(w, factor, op.operands[j])) is None:
             continue
         operands = list(op.operands)

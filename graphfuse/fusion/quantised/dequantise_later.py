@@ -26,7 +26,9 @@ from functools import partial
 import numpy as np
 
 from graphfuse.dialects import graph
+from graphfuse.fusion.quantised.multiply_bytes import narrow
 from graphfuse.fusion.simplify.fold_constants import Array, aligned, array_of, constant, fold_all_but
+from graphfuse.fusion.simplify.patterns import made_by, operand_of
 from graphfuse.fusion.simplify.simplify_movement import broadcasted, inverse
 from graphfuse.ir.core import Func, Op, Value, attr_ints, tensor_of
 from graphfuse.ir.dense import numpy_dtype
@@ -82,9 +84,9 @@ def _later(op: Op, ranges: Ranges) -> Replacement | None:
         return None
     x, w = op.operands
     lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
-    if w.op is not None and w.op.kind is graph.permute:
-        rhs = "".join(rhs[i] for i in inverse(attr_ints(w.op, "perm")))
-        w = w.op.operands[0]
+    if (moved := made_by(w, graph.permute)) is not None:
+        rhs = "".join(rhs[i] for i in inverse(attr_ints(moved, "perm")))
+        (w,) = moved.operands
     n, k = [c for c in rhs if c not in lhs], [c for c in rhs if c in lhs]
     if len(n) != 1 or len(k) != 1 or k[0] in out or out[-1:] != n[0]:
         return None
@@ -134,15 +136,11 @@ def _narrowest(scale: Array, elem: Scalar) -> Array:
 
 def _quantised(v: Value) -> _Quantised | None:
     """What a matrix is made of, roundings aside."""
-    op = v.op
-    if op is None:
-        return None
-    if op.kind is graph.cast:
-        (x,) = op.operands
+    if (x := operand_of(v, graph.cast)) is not None:
         if tensor_of(x).elem in FLOATS:
             return _quantised(x)
         return _integers(x) if tensor_of(v).elem in FLOATS else None
-    if op.kind is not graph.mul:
+    if (op := made_by(v, graph.mul)) is None:
         return None
     a, b = op.operands if _known(op.operands[1]) is not None else op.operands[::-1]
     inner, scale = _quantised(a), _known(b)
@@ -175,20 +173,15 @@ def _known(v: Value) -> Array | None:
         inner = aligned(v.op.operands[0])
         return None if inner is None else inner.reshape((1,) * (tensor_of(v).rank - inner.ndim) + inner.shape)
     if v.op.kind is graph.reshape:  # what is repeated for each block
-        inner = _known(v.op.operands[0])
-        shapes = tensor_of(v.op.operands[0]).shape, tensor_of(v).shape
-        if inner is not None and all(isinstance(d, int) for d in (*shapes[0], *shapes[1])):
-            return np.broadcast_to(inner, [static(d) for d in shapes[0]]).reshape([static(d) for d in shapes[1]])
+        (x,) = v.op.operands
+        if (inner := _known(x)) is not None and tensor_of(x).is_static and tensor_of(v).is_static:
+            whole, shape = ([static(d) for d in tensor_of(u).shape] for u in (x, v))
+            return np.broadcast_to(inner, whole).reshape(shape)
     return None
 
 
 def _stored(found: _Quantised) -> Array | None:
     """The bytes that are left after the zero point; None where a byte has no room for one, or none is there."""
     centred = found.bytes.astype(np.int32) - (0 if found.zero is None else found.zero)
-    if not centred.size:
-        return None
-    least, most = int(centred.min()), int(centred.max())
-    for elem in (np.int8, np.uint8):
-        if np.iinfo(elem).min <= least and most <= np.iinfo(elem).max:
-            return centred.astype(elem)
-    return None
+    elem = narrow(centred) if centred.size else None
+    return None if elem is None else centred.astype(elem)

@@ -30,11 +30,22 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.conv.decompose_conv import padded
-from graphfuse.fusion.simplify.fold_constants import Array, aligned, array_of, constant, evaluate, fold_all_but, full
+from graphfuse.fusion.conv.fold_batch_norm import by_labels
+from graphfuse.fusion.simplify.fold_constants import (
+    Array,
+    aligned,
+    array_of,
+    constant,
+    evaluate,
+    fold_all_but,
+    full,
+    uniform,
+)
+from graphfuse.fusion.simplify.patterns import made_by, operand_of, rule_of
 from graphfuse.fusion.simplify.simplify_movement import broadcasted, permuted, reshaped
 from graphfuse.ir.core import Attr, Func, Op, Value, attr_dims, attr_ints, remade, tensor_of
 from graphfuse.ir.passes import passing
-from graphfuse.ir.rewrite import Replacement, dead_code, rebuild, rule, sweep
+from graphfuse.ir.rewrite import Replacement, dead_code, rebuild, sweep
 from graphfuse.ir.types import I32, U8, Scalar
 from graphfuse.symbolic import Dim, static
 
@@ -51,10 +62,10 @@ def fold_all_but_bytes(func: Func) -> Func:
 
 
 def _widens(op: Op) -> bool:
-    if op.kind is not graph.cast or (array := array_of(op.operands[0])) is None:
+    if op.kind is not graph.cast or array_of(op.operands[0]) is None:
         return False
-    is_matrix = sum(d != 1 for d in array.shape) > 1  # and no vector of zero points
-    return is_matrix and is_byte(tensor_of(op.operands[0]).elem)
+    t = tensor_of(op.operands[0])
+    return sum(d != 1 for d in t.shape) > 1 and is_byte(t.elem)  # and no vector of zero points
 
 
 def is_byte(elem: Scalar) -> bool:
@@ -78,14 +89,12 @@ class Centred:
 
 def centred_of(v: Value) -> Centred | None:
     """The bytes that `v`, of i32, is made of."""
-    op = v.op
-    if op is None:
+    x = operand_of(v, graph.cast)
+    if x is not None and tensor_of(v).elem == I32 and is_byte(tensor_of(x).elem):
+        return Centred(x)
+    if (difference := made_by(v, graph.sub)) is None:
         return None
-    if op.kind is graph.cast and tensor_of(v).elem == I32 and is_byte(tensor_of(op.operands[0]).elem):
-        return Centred(op.operands[0])
-    if op.kind is not graph.sub:
-        return None
-    x, zero = op.operands
+    x, zero = difference.operands
     found = centred_of(x)
     return None if found is None or found.zero is not None else Centred(found.bytes, zero)
 
@@ -109,7 +118,7 @@ def byte_product(op: Op, x: Centred, w: Centred) -> Value | None:
     number = _Number.of(x.zero)
     if weights is None or number is None:
         return None
-    if (elem := _narrow(weights)) is None:
+    if (elem := narrow(weights)) is None:
         return _in_two_parts(op, x, w) if op.kind is graph.contract else None
     stored = weights.astype(elem)
     if tensor_of(x.bytes).elem.is_signed:
@@ -119,7 +128,7 @@ def byte_product(op: Op, x: Centred, w: Centred) -> Value | None:
     return made(op, x.bytes, stored, number)
 
 
-def _narrow(array: Array) -> type[np.int8 | np.uint8] | None:
+def narrow(array: Array) -> type[np.int8 | np.uint8] | None:
     """The bytes that have room for all numbers of an array."""
     least, most = (int(array.min()), int(array.max())) if array.size else (0, 0)
     for elem in (np.int8, np.uint8):
@@ -141,13 +150,12 @@ class _Number:
         if zero is None:
             return _Number(0)
         if (array := aligned(zero)) is not None:
-            return _Number(int(array.reshape(-1)[0])) if array.size and (array == array.reshape(-1)[0]).all() else None
-        if zero.op is None or zero.op.kind is not graph.broadcast:
+            number = uniform(array)
+            return None if number is None else _Number(int(number))
+        source = operand_of(zero, graph.broadcast)
+        if source is None or any(d != 1 for d in tensor_of(source).shape):
             return None
-        (source,) = zero.op.operands
-        if any(d != 1 for d in tensor_of(source).shape):
-            return None
-        return _Number(0, source if tensor_of(source).rank == 0 else graph.reshape(source, shape=()).result)
+        return _Number(0, reshaped(source, ()))
 
     def plus(self, more: int) -> _Number:
         """A zero point further on."""
@@ -192,10 +200,7 @@ def _contract(op: Op, x: Value, w: Array, zero: _Number) -> Value | None:
 
 def _along(array: Array, labels: str, out: str) -> Array:
     """An array over some labels as one over those of the result, without leading dims of size 1."""
-    kept = [c for c in out if c in labels]
-    moved = array.transpose([labels.index(c) for c in kept])
-    sizes = dict(zip(kept, moved.shape, strict=True))
-    moved = moved.reshape([sizes.get(c, 1) for c in out])
+    moved = by_labels(array, labels, out)
     lead = next((i for i, d in enumerate(moved.shape) if d != 1), moved.ndim)
     return moved.reshape(moved.shape[lead:])
 
@@ -270,25 +275,21 @@ def _sums_inside(op: Op, x: Value, w: Array) -> Array | None:
 # memory
 
 
-@rule(graph.conv, graph.contract)
-def pad_channels_last(op: Op) -> Replacement | None:
+@rule_of(graph.conv, graph.contract, of=graph.permute)
+def pad_channels_last(op: Op, moved: Op) -> Replacement | None:
     """product(permute(pad z)) = product(pad(permute z)): what is written is dense along the bytes that go together."""
-    x, w = op.operands
-    if not is_byte(tensor_of(x).elem) or x.op is None or x.op.kind is not graph.permute:
-        return None
-    perm = attr_ints(x.op, "perm")
+    (z,), perm = moved.operands, attr_ints(moved, "perm")
     pads: list[Op] = []
-    z = x.op.operands[0]
-    while z.op is not None and z.op.kind is graph.pad:
-        pads.append(z.op)
-        z = z.op.operands[0]
-    if not pads or perm[-1] == len(perm) - 1:
+    while (pad := made_by(z, graph.pad)) is not None:
+        pads.append(pad)
+        (z,) = pad.operands
+    if not is_byte(tensor_of(z).elem) or not pads or perm[-1] == len(perm) - 1:
         return None
     z = permuted(z, perm)
     for pad in reversed(pads):
         ends = {name: tuple(attr_dims(pad, name)[p] for p in perm) for name in ("low", "high")}
         z = remade(pad, z, **ends).result
-    return remade(op, z, w)
+    return remade(op, z, op.operands[1])
 
 
 @passing("graph")

@@ -33,8 +33,9 @@ import numpy as np
 from graphfuse.dialects import graph
 from graphfuse.dialects.graph import ELEMENTWISE
 from graphfuse.fusion.quantised.multiply_bytes import Centred, byte_product, centred_of, is_byte
-from graphfuse.fusion.simplify.fold_constants import Array, aligned, array_of, constant, materialised, splat_of
-from graphfuse.ir.core import Func, Op, Value, attr_ints, remade, tensor_of
+from graphfuse.fusion.simplify.fold_constants import Array, aligned, array_of, constant, materialised, splat_of, uniform
+from graphfuse.fusion.simplify.patterns import made_by, operand_of
+from graphfuse.ir.core import Func, Op, OpDef, Value, attr_ints, remade, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, first_of, given, rebuild, rule, rule_with, use_counts
 from graphfuse.ir.types import F32, I32, Tensor
@@ -44,20 +45,21 @@ Uses = dict[Value, int]
 
 @dataclass(frozen=True)
 class _Dequantised:
-    """`(bytes - zero) * scale` in f32."""
+    """`(bytes - zero) * scale` in f32, and the difference in i32."""
 
     centred: Centred
     scale: Value
+    integers: Value
 
 
 def _dequantised(v: Value) -> _Dequantised | None:
-    if v.op is None or v.op.kind is not graph.mul or tensor_of(v).elem != F32:
+    if (op := made_by(v, graph.mul)) is None or tensor_of(v).elem != F32:
         return None
-    x, scale = v.op.operands
-    if x.op is None or x.op.kind is not graph.cast or tensor_of(x.op.operands[0]).elem != I32:
+    x, scale = op.operands
+    integers = operand_of(x, graph.cast)
+    if integers is None or tensor_of(integers).elem != I32 or (centred := centred_of(integers)) is None:
         return None
-    centred = centred_of(x.op.operands[0])
-    return None if centred is None else _Dequantised(centred, scale)
+    return _Dequantised(centred, scale, integers)
 
 
 def _uniform(v: Value | None) -> float | None:
@@ -67,9 +69,7 @@ def _uniform(v: Value | None) -> float | None:
     if (number := splat_of(v)) is not None:
         return number
     array = aligned(v)
-    if array is None or not array.size or not (array == array.reshape(-1)[0]).all():
-        return None
-    return array.reshape(-1)[0].item()
+    return None if array is None else uniform(array)
 
 
 # movement
@@ -91,13 +91,8 @@ def dequantise_moved(op: Op) -> Replacement | None:
         return None
     if op.kind is graph.reduce_window and str(op.attrs["kind"]) != "max":
         return None
-    moved = remade(op, found.centred.bytes)
-    shape = tensor_of(moved.result).shape
-    wide = graph.cast(moved, to=I32)
-    if found.centred.zero is not None:
-        wide = graph.sub(wide, materialised(np.full((1,) * len(shape), int(zero), np.int32), Tensor(shape, I32)))
-    scales = materialised(np.full((1,) * len(shape), scale, np.float32), Tensor(shape, F32))
-    return graph.mul(graph.cast(wide, to=F32), scales, loc=op.loc)
+    zeros = None if found.centred.zero is None else np.asarray(int(zero), np.int32)
+    return _dequantised_again(op, remade(op, found.centred.bytes).result, zeros, np.asarray(scale, np.float32))
 
 
 def _dequantised_in_order(op: Op, found: _Dequantised) -> Op | None:
@@ -108,11 +103,16 @@ def _dequantised_in_order(op: Op, found: _Dequantised) -> Op | None:
     if array is None or scale is None or (found.centred.zero is not None and zero is None):
         return None
     moved = constant(np.ascontiguousarray(array.transpose(perm)), op)
-    shape = tensor_of(op.result).shape
+    return _dequantised_again(op, moved, None if zero is None else zero.transpose(perm), scale.transpose(perm))
+
+
+def _dequantised_again(op: Op, moved: Value, zero: Array | None, scale: Array) -> Op:
+    """What takes the place of `op`: moved bytes, dequantised."""
+    shape = tensor_of(moved).shape
     wide = graph.cast(moved, to=I32)
     if zero is not None:
-        wide = graph.sub(wide, materialised(zero.transpose(perm), Tensor(shape, I32)))
-    return graph.mul(graph.cast(wide, to=F32), materialised(scale.transpose(perm), Tensor(shape, F32)), loc=op.loc)
+        wide = graph.sub(wide, materialised(zero, Tensor(shape, I32)))
+    return graph.mul(graph.cast(wide, to=F32), materialised(scale, Tensor(shape, F32)), loc=op.loc)
 
 
 # products
@@ -128,20 +128,11 @@ def scale_product_of_bytes(op: Op) -> Replacement | None:
     scales = _by_output(op, w.scale)
     if scales is None:
         return None
-    integers = remade(op, *(_integers(o) for o in op.operands))
-    sums = byte_product(integers, x.centred, w.centred)
+    sums = byte_product(remade(op, x.integers, w.integers), x.centred, w.centred)
     if sums is None:
         return None
     factor = materialised(scales * per_tensor.reshape(-1)[0], t)
     return graph.mul(graph.cast(sums, to=F32, loc=op.loc), factor, loc=op.loc)
-
-
-def _integers(v: Value) -> Value:
-    """What a dequantised value is before it is scaled."""
-    assert v.op is not None
-    cast = v.op.operands[0].op
-    assert cast is not None
-    return cast.operands[0]
 
 
 def _by_output(op: Op, scale: Value) -> Array | None:
@@ -183,31 +174,26 @@ def _quantised(op: Op) -> _Quantised | None:
     low, high = (-128, 127) if elem.is_signed else (0, 255)
     v: Value | None = _without(op.operands[0], graph.min_, high)
     v = None if v is None else _without(v, graph.max_, low)
-    if v is None or v.op is None:
+    if v is None:
         return None
-    zero = 0.0
-    if v.op.kind is graph.add:
-        v, added = v.op.operands
-        if (number := _uniform(added)) is None:
-            return None
-        zero = number
-    if v.op is None or v.op.kind is not ELEMENTWISE["round"]:
+    zero: float | None = 0.0
+    if (total := made_by(v, graph.add)) is not None:
+        v, added = total.operands
+        zero = _uniform(added)
+    rounded = operand_of(v, ELEMENTWISE["round"])
+    if zero is None or rounded is None or (quotient := made_by(rounded, graph.div)) is None:
         return None
-    quotient = v.op.operands[0]
-    if quotient.op is None or quotient.op.kind is not graph.div:
-        return None
-    x, divisor = quotient.op.operands
+    x, divisor = quotient.operands
     scale = _uniform(divisor)
     if scale is None or not 0 < scale < np.inf or tensor_of(x).elem != F32:
         return None
     return _Quantised(x, scale, zero)
 
 
-def _without(v: Value, kind: object, number: float) -> Value | None:
+def _without(v: Value, kind: OpDef, number: float) -> Value | None:
     """`x` when `v` is `kind(x, number)`."""
-    if v.op is None or v.op.kind is not kind or _uniform(v.op.operands[1]) != number:
-        return None
-    return v.op.operands[0]
+    op = made_by(v, kind)
+    return None if op is None or _uniform(op.operands[1]) != number else op.operands[0]
 
 
 @rule(graph.cast)
@@ -224,10 +210,10 @@ def quantise_as_it_was(op: Op) -> Replacement | None:
 @rule_with(ELEMENTWISE["round"])
 def divide_scales(op: Op, uses: Uses) -> Replacement | None:
     """round(v / s) = round(v with its scales divided by s), where v is sums of scaled integers."""
-    (quotient,) = op.operands
-    if quotient.op is None or quotient.op.kind is not graph.div or tensor_of(quotient).elem != F32:
+    quotient = made_by(op.operands[0], graph.div)
+    if quotient is None or tensor_of(quotient.result).elem != F32:
         return None
-    v, divisor = quotient.op.operands
+    v, divisor = quotient.operands
     scale = _uniform(divisor)
     if scale is None or not scale > 0:
         return None
@@ -268,7 +254,8 @@ def _quotient(v: Value, by: np.float32) -> Value | None:
 
 
 def _is_integral(v: Value) -> bool:
-    return v.op is not None and v.op.kind is graph.cast and tensor_of(v.op.operands[0]).elem == I32
+    x = operand_of(v, graph.cast)
+    return x is not None and tensor_of(x).elem == I32
 
 
 @passing("graph")

@@ -23,12 +23,13 @@ from typing import Any
 import numpy as np
 
 from graphfuse.dialects import graph
+from graphfuse.fusion.simplify.patterns import made_by, operand_of
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp.graph import evaluate_op
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_ints, remade, tensor_of
 from graphfuse.ir.dense import Dense
 from graphfuse.ir.passes import passing
-from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
+from graphfuse.ir.rewrite import Replacement, dead_code, readers, rebuild
 from graphfuse.ir.types import Scalar, Tensor
 from graphfuse.symbolic import Dim, Expr, static
 
@@ -94,31 +95,25 @@ def uniform(array: Array) -> Number | None:
 
 def aligned(v: Value) -> Array | None:
     """A known value as an array of the same rank, of size 1 along dims that it does not vary along."""
-    t = tensor_of(v)
-    if (array := array_of(v)) is not None:
-        return array
-    if (value := splat_of(v)) is not None:
-        return np.asarray(ew.literal(value, t.elem)).reshape((1,) * t.rank)
-    if v.op is not None and v.op.kind is graph.broadcast:
-        (x,) = v.op.operands
-        if (array := array_of(x)) is not None:
-            return array.reshape((1,) * (t.rank - array.ndim) + array.shape)
-        if (value := splat_of(x)) is not None:
-            return np.asarray(ew.literal(value, t.elem)).reshape((1,) * t.rank)
-    return None
+    t, x = tensor_of(v), operand_of(v, graph.broadcast) or v
+    if (array := array_of(x)) is not None:
+        return array if x is v else array.reshape((1,) * (t.rank - array.ndim) + array.shape)
+    value = splat_of(x)
+    return None if value is None else np.asarray(ew.literal(value, t.elem)).reshape((1,) * t.rank)
 
 
 def repeated(v: Value) -> Array | None:
     """A constant that is repeated, reshaped and cast, as scales of blocks are: larger than a constant should be."""
-    if v.op is None or v.op.kind not in (graph.reshape, graph.cast):
+    if (op := made_by(v, graph.reshape, graph.cast)) is None:
         return None
-    (x,) = v.op.operands
+    (x,) = op.operands
     if not tensor_of(x).is_static:  # as what is reshaped to no element may be
         return None
-    if v.op.kind is graph.cast:
+    if op.kind is graph.cast:
         inner = repeated(x)
-        return None if inner is None else evaluate(v.op, [inner])[0]
-    if x.op is None or x.op.kind is not graph.broadcast or (array := array_of(x.op.operands[0])) is None:
+        return None if inner is None else evaluate(op, [inner])[0]
+    row = operand_of(x, graph.broadcast)
+    if row is None or (array := array_of(row)) is None:
         return None
     whole = np.broadcast_to(array, [static(d) for d in tensor_of(x).shape])
     return whole.reshape([static(d) for d in tensor_of(v).shape])
@@ -142,9 +137,7 @@ def evaluate(op: Op, arrays: list[Array]) -> tuple[Array, ...]:
 def elementwise(op: Op, arrays: list[Array]) -> Array | None:
     """An elementwise op on aligned arrays; None when the result is over the limit."""
     shape = np.broadcast_shapes(*(a.shape for a in arrays))
-    t = op.types[0]
-    assert isinstance(t, Tensor)
-    if not _within_limit(int(np.prod(shape)) * t.elem.bytes, arrays):
+    if not _within_limit(int(np.prod(shape)) * tensor_of(op.result).elem.bytes, arrays):
         return None
     return evaluate(op, [np.broadcast_to(a, shape) for a in arrays])[0]
 
@@ -162,10 +155,8 @@ def fold_elementwise(op: Op) -> Replacement | None:
         if (array := aligned(v)) is None and (array := repeated(v)) is None:
             return None
         arrays.append(array)
-    t = op.types[0]
-    assert isinstance(t, Tensor)
     out = elementwise(op, arrays)
-    return None if out is None else materialised(out, t)
+    return None if out is None else materialised(out, tensor_of(op.result))
 
 
 def _fold_any(op: Op) -> Replacement | None:
@@ -207,17 +198,14 @@ def fold(op: Op) -> Replacement | None:
 
 def _shared_weights(func: Func) -> set[Op]:
     """Permutes of a constant that others read too, for contractions only: these read it by its labels instead."""
-    readers: dict[Value, list[Op]] = {}
-    for op in func.walk():
-        for v in op.operands:
-            readers.setdefault(v, []).append(op)
+    read_by = readers(func)
     return {
         op
         for op in func.walk()
         if op.kind is graph.permute
         and array_of(op.operands[0]) is not None
-        and any(reader.kind is not graph.permute for reader in readers[op.operands[0]])
-        and all(reader.kind is graph.contract for reader in readers.get(op.result, ()))
+        and any(reader.kind is not graph.permute for reader in read_by[op.operands[0]])
+        and all(reader.kind is graph.contract for reader in read_by.get(op.result, ()))
     }
 
 
