@@ -133,8 +133,6 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     ("decompose_conv.py", "_spatial", "0", "1"): "weights have the rank of what they go over",
     ("winograd.py", "minimal_filtering", "2", "3"): "zeros beyond all tiles, which nothing reads",
     ("winograd.py", "_padded", "0", "1"): "where nothing is to grow, a padding of nothing",
-    ("winograd.py", "_padded", "0.0", "1.0"): "what is grown is read by outputs that are cut off",
-    ("winograd.py", "_pads_with_zeros", "0", "1"): "a padding that says no value is padded again: the same numbers",
     ("winograd.py", "_interleave", "0", "1"): "stands for one of the phases: only its shape is asked",
     ("winograd.py", "_interleave", "4", "5"): "of 1 column each, channels behind channels are columns side by side",
     ("winograd.py", "_interleave", "2", "3"): "of 1 line each, columns behind columns are lines one below the other",

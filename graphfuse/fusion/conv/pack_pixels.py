@@ -22,8 +22,8 @@ from __future__ import annotations
 import math
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.simplify.simplify_movement import reshaped, sliced
-from graphfuse.ir.core import Func, Op, Value, attr_ints, remade, tensor_of
+from graphfuse.fusion.simplify.simplify_movement import grown, reshaped, sliced
+from graphfuse.ir.core import Func, Op, attr_ints, remade, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Rule, dead_code, rule, sweep
 from graphfuse.ir.types import BF16, F16
@@ -64,9 +64,10 @@ def few_channels_in_runs(op: Op) -> Op | None:
     run = step * wide
     groups = _whole(-(-taps // step) * run) // run
     needed = (width - taps) // step + groups
-    line = math.lcm(step, LINE // math.gcd(LINE, wide))
-    grown = -(-max(width, needed * step) // line) * line
-    runs = reshaped(_grown(x, grown - width, wide - channels), (*size, grown // step, run))
+    unit = math.lcm(step, LINE // math.gcd(LINE, wide))
+    line = -(-max(width, needed * step) // unit) * unit
+    whole = grown(x, (*(0 for _ in size), line - width, wide - channels))
+    runs = reshaped(whole, (*size, line // step, run))
     runs = sliced(runs, len(size), 0, needed)
     high = (*(0 for _ in kernel), groups * step - taps, wide - channels, 0)
     filled = graph.pad(w, low=(0,) * len(high), high=high, value=0.0).result if any(high) else w
@@ -76,22 +77,6 @@ def few_channels_in_runs(op: Op) -> Op | None:
 def _whole(elements: int) -> int:
     """A filter's row filled up to whole steps of k: a power of two, or a multiple of 128 bytes."""
     return -(-elements // STEP) * STEP if elements > STEP else 1 << (elements - 1).bit_length()
-
-
-def _grown(x: Value, columns: int, channels: int) -> Value:
-    """`x` with zeros behind its lines and pixels; padding that it has already is part of that."""
-    rank = tensor_of(x).rank
-    low, high = [0] * rank, [*(0,) * (rank - 2), columns, channels]
-    op = x.op
-    if (
-        op is not None
-        and op.kind is graph.pad
-        and (op.attrs.get("mode", "constant"), op.attrs.get("value", 0)) == ("constant", 0)
-    ):
-        low = list(attr_ints(op, "low"))
-        high = [a + b for a, b in zip(attr_ints(op, "high"), high, strict=True)]
-        x = op.operands[0]
-    return graph.pad(x, low=tuple(low), high=tuple(high), value=0.0).result
 
 
 RULES: tuple[Rule, ...] = few_channels_in_runs

@@ -144,6 +144,16 @@ def broadcasted(x: Value, shape: Shape) -> Value:
     return graph.broadcast(x, shape=shape).result
 
 
+def grown(x: Value, high: Shape) -> Value:
+    """`x` with so many zeros behind it along each dim; padding by zeros that it has already is part of that."""
+    low: Shape = (0,) * len(high)
+    pad = made_by(x, graph.pad)
+    if pad is not None and (pad.attrs.get("mode", "constant"), pad.attrs.get("value", 0)) == ("constant", 0):
+        low, high = attr_dims(pad, "low"), tuple(a + b for a, b in zip(attr_dims(pad, "high"), high, strict=True))
+        (x,) = pad.operands
+    return graph.pad(x, low=low, high=high, value=0.0).result
+
+
 def sliced(x: Value, axis: int, start: Dim, size: Dim) -> Value:
     """`size` elements of `x` along one dim."""
     shape = tensor_of(x).shape
