@@ -31,13 +31,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphfuse.dialects import graph
+from graphfuse.dialects.elementwise import neutral
 from graphfuse.fusion.simplify.fold_constants import constant, number
 from graphfuse.fusion.simplify.simplify_movement import permuted, reshaped, sliced
-from graphfuse.interp.elementwise import integer_range
-from graphfuse.ir.core import Func, Op, Value, attr_ints, remade, tensor_of
+from graphfuse.ir.core import Func, Op, Value, attr_int, attr_ints, remade, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Rule, dead_code, rule, sweep
-from graphfuse.ir.types import BOOL, Scalar
 from graphfuse.symbolic import Dim, ceildiv, product
 
 _LETTERS = "hwdijk"
@@ -126,8 +125,7 @@ def _phases_of(op: Op, along: Sequence[_Phases], counts: list[Dim]) -> Value:
     """The outputs of some phases of each dim, [n, q, u, q, u, .., o]."""
     x, w = op.operands
     n, *size, _ = tensor_of(x).shape
-    groups = op.attrs.get("groups", 1)
-    assert isinstance(groups, int)
+    groups = attr_int(op, "groups", 1)
     out = tensor_of(w).shape[-1]
     assert isinstance(out, int)
     ups = tuple(len(p.table) for p in along)
@@ -207,21 +205,10 @@ def pad_window(op: Op) -> Op | None:
     if not any((*low, *high)):
         return None
     (x,) = op.operands
-    x = padded(x, low, high, neutral(str(op.attrs["kind"]), tensor_of(x).elem))
+    elem = tensor_of(x).elem
+    x = padded(x, low, high, number(neutral(str(op.attrs["kind"]), elem), elem))
     none = (0,) * len(low)
     return remade(op, x, low=none, high=none)
-
-
-def neutral(kind: str, elem: Scalar) -> float:
-    """What `kind` ignores."""
-    if kind == "sum":
-        return number(0, elem)
-    if elem.is_float:
-        return -math.inf if kind == "max" else math.inf
-    if elem == BOOL:
-        return kind == "min"
-    least, most = integer_range(elem)
-    return least if kind == "max" else most
 
 
 def padded(x: Value, low: tuple[int, ...], high: tuple[int, ...], value: float) -> Value:
@@ -243,8 +230,7 @@ def padded(x: Value, low: tuple[int, ...], high: tuple[int, ...], value: float) 
 @rule(graph.conv)
 def one_by_one(op: Op) -> Op | None:
     """A window of one tap is a contraction over channels of every s-th position, one per group."""
-    groups = op.attrs.get("groups", 1)
-    assert isinstance(groups, int)
+    groups = attr_int(op, "groups", 1)
     x, w = op.operands
     *kernel, channels, out = tensor_of(w).shape
     if not _is_plain(op) or any(k != 1 for k in kernel) or out == groups > 1:
@@ -280,11 +266,8 @@ def whole_window(op: Op) -> Op | None:
 
 def _product(op: Op, x: Value, w: Value, spec: str) -> Op:
     """A contraction whose sums are made as those of the convolution `op`."""
-    elem = op.attrs.get("elem")
-    if elem is None:
-        return graph.contract(x, w, spec=spec, loc=op.loc)
-    assert isinstance(elem, Scalar)
-    return graph.contract(x, w, spec=spec, elem=elem, loc=op.loc)
+    elem = {"elem": op.attrs["elem"]} if "elem" in op.attrs else {}
+    return graph.contract.build((x, w), {"spec": spec, **elem}, loc=op.loc)
 
 
 def _is_plain(op: Op) -> bool:

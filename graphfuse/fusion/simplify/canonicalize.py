@@ -20,16 +20,17 @@ from typing import Any
 import numpy as np
 
 from graphfuse.dialects import graph
+from graphfuse.dialects.elementwise import neutral
 from graphfuse.fusion.simplify.fold_constants import aligned, array_of, fold_elementwise, full, splat_of, uniform
-from graphfuse.fusion.simplify.patterns import is_op, operand_of, rule_of
+from graphfuse.fusion.simplify.patterns import is_op, made_by, operand_of, rule_of
 from graphfuse.fusion.simplify.simplify_movement import MOVEMENT_RULES, contract_of_permute
 from graphfuse.interp.elementwise import integer_range
-from graphfuse.ir.core import Func, Op, OpDef, Trait, Value, attr_number, remade, tensor_of
+from graphfuse.ir.core import Func, Op, Trait, Value, attr_dim, attr_number, remade, tensor_of
 from graphfuse.ir.dense import finfo, numpy_dtype
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, Rule, rewrite, rule
 from graphfuse.ir.types import BOOL, F64, Scalar
-from graphfuse.symbolic import Dim, Expr
+from graphfuse.symbolic import Dim
 
 _FUNCTIONS = tuple(graph.ELEMENTWISE.values())
 _BINARY = tuple(kind for kind in _FUNCTIONS if kind.takes.most == 2 and not kind.takes.attrs)
@@ -267,11 +268,11 @@ def extreme_of_same(op: Op) -> Replacement | None:
     value, elem = splat_of(c), _elem(op)
     if value is None:
         return None
-    if value == _neutral(op.kind, elem):
+    if value == neutral("max" if op.kind is graph.max_ else "min", elem):
         return x
-    if (y := operand_of(x, op.kind)) is not None:
-        assert x.op is not None
-        other = splat_of(x.op.operands[1])
+    if (inner := made_by(x, op.kind)) is not None:
+        y, known = inner.operands
+        other = splat_of(known)
         if other is None or any(isinstance(v, float) and math.isnan(v) for v in (value, other)):
             return None
         if value == other == 0:
@@ -279,11 +280,6 @@ def extreme_of_same(op: Op) -> Replacement | None:
         best = max(value, other) if op.kind is graph.max_ else min(value, other)
         return op.kind(y, full(tensor_of(c).shape, elem, best), loc=op.loc)
     return None
-
-
-def _neutral(kind: OpDef, elem: Scalar) -> float:
-    least, largest = (-math.inf, math.inf) if elem.is_float else integer_range(elem)
-    return least if kind is graph.max_ else largest
 
 
 @rule(graph.select)
@@ -425,11 +421,8 @@ def arithmetic_of_dims(op: Op) -> Replacement | None:
 
 def _dim_of(v: Value) -> Dim | None:
     """The dim or number that an i64 full repeats."""
-    if v.op is None or v.op.kind is not graph.full or tensor_of(v).elem.name != "i64":
-        return None
-    value = v.op.attrs["value"]
-    assert isinstance(value, int | Expr), "it is of i64"
-    return value
+    op = made_by(v, graph.full)
+    return None if op is None or tensor_of(v).elem.name != "i64" else attr_dim(op, "value")
 
 
 RULES: tuple[Rule, ...] = (
