@@ -29,7 +29,7 @@ from graphfuse.fusion.simplify.fold_constants import Array, aligned, array_of, c
 from graphfuse.fusion.simplify.simplify_movement import sliced
 from graphfuse.ir.core import Block, Func, Op, Trait, Value, remade, tensor_of
 from graphfuse.ir.passes import passing
-from graphfuse.ir.rewrite import Replacement, dead_code, rebuild, use_counts
+from graphfuse.ir.rewrite import Replacement, dead_code, readers, rebuild
 from graphfuse.symbolic import static
 
 MAX_COLUMNS = 1 << 16
@@ -59,11 +59,7 @@ def _free_axis(op: Op) -> int | None:
 
 def find_groups(func: Func) -> list[Group]:
     """The groups of contractions that are worth merging."""
-    readers: Readers = defaultdict(list)
-    for op in func.walk():
-        for v in dict.fromkeys(op.operands):
-            readers[v].append(op)
-    uses = use_counts(func)
+    read_by = readers(func)
     found: list[Group] = []
     for block in _blocks(func.body):
         by_operand: dict[object, list[Op]] = defaultdict(list)
@@ -72,7 +68,7 @@ def find_groups(func: Func) -> list[Group]:
                 elems = op.attrs.get("elem"), tensor_of(op.operands[1]).elem
                 key = (op.operands[0], standard_spec(str(op.attrs["spec"])), elems, _rest_of_shape(op))
                 by_operand[key].append(op)
-        groups = (_group(members, readers, uses) for members in by_operand.values() if len(members) > 1)
+        groups = (_group(members, read_by) for members in by_operand.values() if len(members) > 1)
         found += [g for g in groups if g is not None]
     return found
 
@@ -86,36 +82,36 @@ def _rest_of_shape(op: Op) -> tuple[object, ...]:
     return tuple(d for i, d in enumerate(tensor_of(op.operands[1]).shape) if i != axis)
 
 
-def _group(members: list[Op], readers: Readers, uses: dict[Value, int]) -> Group | None:
+def _group(members: list[Op], read_by: Readers) -> Group | None:
     columns = sum(static(tensor_of(m.result).shape[-1]) for m in members)  # a constant's dim
     if columns > MAX_COLUMNS:
         return None
-    biased = [_bias(m, readers, uses) for m in members]
+    biased = [_bias(m, read_by) for m in members]
     ends, biases = list(members), None
     if all(b is not None for b in biased):
         ends = [b[0] for b in biased if b is not None]
         biases = [b[1] for b in biased if b is not None]
-    if any(_is_returned(end.result, readers) for end in ends):
+    if any(_is_returned(end.result, read_by) for end in ends):
         return None
-    epilogues = [epilogue_of(end.result, readers) for end in ends]
+    epilogues = [epilogue_of(end.result, read_by) for end in ends]
     if any(e and not all(e & other for other in epilogues) for e in epilogues):
         return None
     return Group(members, ends, biases)
 
 
-def _is_returned(v: Value, readers: Readers) -> bool:
+def _is_returned(v: Value, read_by: Readers) -> bool:
     """Whether a block returns `v`, perhaps in another shape: a slice of more would have to be copied."""
     return any(
-        op.has(Trait.TERMINATOR) or (op.kind is graph.reshape and _is_returned(op.result, readers))
-        for op in readers.get(v, ())
+        op.has(Trait.TERMINATOR) or (op.kind is graph.reshape and _is_returned(op.result, read_by))
+        for op in read_by.get(v, ())
     )
 
 
-def _bias(op: Op, readers: Readers, uses: dict[Value, int]) -> tuple[Op, Array] | None:
+def _bias(op: Op, read_by: Readers) -> tuple[Op, Array] | None:
     """The add of a constant row that is the only reader of `op`, and that row."""
-    if uses.get(op.result) != 1:
+    if len(read_by.get(op.result, ())) != 1:
         return None
-    (reader,) = readers[op.result]
+    (reader,) = read_by[op.result]
     if reader.kind is not graph.add or reader.operands[0] != op.result:
         return None
     row = aligned(reader.operands[1])
@@ -125,12 +121,12 @@ def _bias(op: Op, readers: Readers, uses: dict[Value, int]) -> tuple[Op, Array] 
     return reader, np.broadcast_to(row.reshape(-1), (n,))
 
 
-def epilogue_of(v: Value, readers: Readers) -> set[Op]:
+def epilogue_of(v: Value, read_by: Readers) -> set[Op]:
     """The elementwise ops that read `v`, directly or through each other."""
     out: set[Op] = set()
     todo = [v]
     while todo and len(out) < MAX_EPILOGUE_OPS:
-        for op in readers.get(todo.pop(), ()):
+        for op in read_by.get(todo.pop(), ()):
             if op.has(Trait.ELEMENTWISE) and op not in out:
                 out.add(op)
                 todo.append(op.result)

@@ -23,20 +23,17 @@ sum. Cost: one sweep.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.products.merge_contractions import epilogue_of
+from graphfuse.fusion.products.merge_contractions import Readers, epilogue_of
 from graphfuse.fusion.regions.rules import SavedTogether, always_together
 from graphfuse.fusion.simplify.patterns import is_op, operand_of
 from graphfuse.fusion.simplify.simplify_movement import broadcasted, sliced
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_dims, attr_ints, remade, tensor_of
-from graphfuse.ir.rewrite import Replacement, common_subexpressions, dead_code, rebuild
+from graphfuse.ir.rewrite import Replacement, common_subexpressions, dead_code, readers, rebuild
 from graphfuse.symbolic import Dim
-
-Readers = dict[Value, list[Op]]
 
 
 @dataclass(frozen=True)
@@ -50,11 +47,8 @@ class _Cut:
 
 def cut_columns(func: Func, saved_together: SavedTogether = always_together) -> Func:
     """Multiply by slices of a matrix, where these products save something as one kernel."""
-    readers: Readers = defaultdict(list)
-    for op in func.walk():
-        for v in dict.fromkeys(op.operands):
-            readers[v].append(op)
-    found = [cut for op in func.walk() if op.kind is graph.contract and (cut := _find(op, readers)) is not None]
+    read_by = readers(func)
+    found = [cut for op in func.walk() if op.kind is graph.contract and (cut := _find(op, read_by)) is not None]
     products = [[_product(c.product, s) for s in c.slices] for c in found]
     cuts = [c for c, made in zip(found, products, strict=True) if not isinstance(saved_together(made, meet=True), str)]
     cut_of = {s: c for c in cuts for s in c.slices}
@@ -76,14 +70,14 @@ def cut_columns(func: Func, saved_together: SavedTogether = always_together) -> 
     return dead_code(common_subexpressions(rebuild(func, visit_pair=visit))) if cuts else func
 
 
-def _find(op: Op, readers: Readers) -> _Cut | None:
+def _find(op: Op, read_by: Readers) -> _Cut | None:
     lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
     if not out or out[-1] not in rhs or out[-1] in lhs:
         return None
     through: list[Op] = []
     value = op.result
     while True:
-        after = readers[value]
+        after = list(dict.fromkeys(read_by.get(value, ())))
         if len(after) != 1 or not after[0].has(Trait.ELEMENTWISE) or not _can_be_cut(after[0], value):
             break
         through.append(after[0])
@@ -91,7 +85,7 @@ def _find(op: Op, readers: Readers) -> _Cut | None:
     starts = {attr_dims(s, "starts")[-1] for s in after if s.kind is graph.slice_}
     if len(starts) < 2 or not all(_is_column_slice(s) for s in after):
         return None
-    if len({s.result.type for s in after}) > 1 or not _meet([s.result for s in after], readers):
+    if len({s.result.type for s in after}) > 1 or not _meet([s.result for s in after], read_by):
         return None
     return _Cut(op, tuple(through), tuple(after))
 
@@ -117,9 +111,9 @@ def _is_column_slice(op: Op) -> bool:
     return tensor_of(op.operands[0]).shape[:-1] == tensor_of(op.result).shape[:-1]
 
 
-def _meet(values: Sequence[Value], readers: Readers) -> bool:
+def _meet(values: Sequence[Value], read_by: Readers) -> bool:
     """Whether elementwise ops bring values together."""
-    first, *others = (epilogue_of(v, readers) for v in values)
+    first, *others = (epilogue_of(v, read_by) for v in values)
     return bool(first.intersection(*others))
 
 
