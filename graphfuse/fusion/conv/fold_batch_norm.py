@@ -19,6 +19,7 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify.fold_constants import Array, aligned, array_of, constant, elementwise, materialised
+from graphfuse.fusion.simplify.patterns import Uses, made_by
 from graphfuse.ir.core import Func, Op, OpDef, Value, remade, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import (
@@ -32,12 +33,6 @@ from graphfuse.ir.rewrite import (
     use_counts,
 )
 
-Uses = dict[Value, int]
-
-
-def _read_once(v: Value, uses: Uses) -> bool:
-    return uses.get(v, 1) == 1
-
 
 def _known_right(op: Op) -> tuple[Value, Array] | None:
     """(x, c) for `f(x, known c)` over floats."""
@@ -46,6 +41,12 @@ def _known_right(op: Op) -> tuple[Value, Array] | None:
         return None
     array = aligned(c)
     return None if array is None else (x, array)
+
+
+def _known_inside(v: Value, kind: OpDef, uses: Uses) -> tuple[Value, Array] | None:
+    """(x, c) when `v` is `kind(x, known c)` over floats, and read once."""
+    op = made_by(v, kind)
+    return None if op is None or uses.get(v, 1) != 1 else _known_right(op)
 
 
 def _is_finite(a: Array) -> bool:
@@ -66,9 +67,9 @@ def _compute(kind: OpDef, a: Array, b: Array, like: Op) -> Array | None:
 def scaled(v: Value, scale: Array, uses: Uses) -> Value | None:
     """`v * scale`, when it costs nothing: scaled weights below bias adds, each read once."""
     op = v.op
-    if op is None or not _read_once(v, uses) or not _is_finite(scale):
+    if op is None or uses.get(v, 1) != 1 or not _is_finite(scale):
         return None
-    if op.kind is graph.add and (known := _known_right(op)) is not None:
+    if (known := _known_inside(v, graph.add, uses)) is not None:
         x, bias = known
         if (y := scaled(x, scale, uses)) is None or (shift := _compute(graph.mul, bias, scale, op)) is None:
             return None
@@ -119,14 +120,19 @@ def _times(w: Array, factor: Array, like: Value) -> Value | None:
 def _scaled_conv(op: Op, scale: Array) -> Value | None:
     """conv(x, w) * s = conv(x, w * s) where s varies along output channels only."""
     x, weights = op.operands
-    w = array_of(weights)
+    w, factor = array_of(weights), _along_weights(op, scale, of_input=False)
+    new = None if w is None or factor is None else _times(w, factor, weights)
+    return remade(op, x, new).result if new else None
+
+
+def _along_weights(op: Op, scale: Array, *, of_input: bool) -> Array | None:
+    """A scale as it lies along the weights of a convolution, if it varies along its input or output channels only."""
     first = op.attrs.get("layout", "nchw") == "nchw"
     channel = 1 if first else scale.ndim - 1
-    if w is None or any(d != 1 for i, d in enumerate(scale.shape) if i != channel):
+    if any(d != 1 for i, d in enumerate(scale.shape) if i != channel):
         return None
-    factor = scale.reshape(-1, *[1] * (w.ndim - 1)) if first else scale.reshape(-1)
-    new = _times(w, factor, weights)
-    return remade(op, x, new).result if new else None
+    axis = int(of_input) if first else scale.ndim - 1 - of_input
+    return scale.reshape([-1 if i == axis else 1 for i in range(scale.ndim)])
 
 
 @rule_with(graph.mul)
@@ -170,15 +176,10 @@ def scale_after_scale(op: Op, uses: Uses) -> Replacement | None:
     x, scale = known
     if (merged := _merged(op, x, scale, uses)) is not None:
         return merged
-    inner = x.op
-    if inner is None or inner.kind is not graph.add or not _read_once(x, uses):
-        return None
-    if (below := _known_right(inner)) is None:
+    if (below := _known_inside(x, graph.add, uses)) is None:
         return None
     y, shift = below
-    if y.op is None or y.op.kind is not graph.mul or not _read_once(y, uses):
-        return None
-    if (bottom := _known_right(y.op)) is None:
+    if (bottom := _known_inside(y, graph.mul, uses)) is None:
         return None
     z, first = bottom
     both, moved = (_compute(graph.mul, a, scale, op) for a in (first, shift))
@@ -189,10 +190,7 @@ def scale_after_scale(op: Op, uses: Uses) -> Replacement | None:
 
 
 def _merged(op: Op, x: Value, last: Array, uses: Uses) -> Op | None:
-    inner = x.op
-    if inner is None or inner.kind is not op.kind or not _read_once(x, uses):
-        return None
-    if (below := _known_right(inner)) is None:
+    if (below := _known_inside(x, op.kind, uses)) is None:
         return None
     y, first = below
     both = _compute(op.kind, first, last, op)
@@ -210,9 +208,7 @@ def scale_before_contract(op: Op, uses: Uses) -> Replacement | None:
     labels = graph.parse_spec(str(op.attrs["spec"]))
     for i, j in ((0, 1), (1, 0)):
         v, w = op.operands[i], array_of(op.operands[j])
-        if w is None or v.op is None or v.op.kind is not graph.mul or not _read_once(v, uses):
-            continue
-        if (known := _known_right(v.op)) is None:
+        if w is None or (known := _known_inside(v, graph.mul, uses)) is None:
             continue
         x, scale = known
         if not _is_finite(scale) or not tensor_of(op.result).elem.is_float:
@@ -234,21 +230,14 @@ def scale_before_conv(op: Op, uses: Uses) -> Replacement | None:
     """conv(x * s, w) = conv(x, w * s) where s varies along input channels only (padding is 0, which scales to 0)."""
     x, weights = op.operands
     w = array_of(weights)
-    if w is None or x.op is None or x.op.kind is not graph.mul or not _read_once(x, uses):
-        return None
-    if (known := _known_right(x.op)) is None:
+    if w is None or (known := _known_inside(x, graph.mul, uses)) is None:
         return None
     if not tensor_of(op.result).elem.is_float:
         return None  # floats whose products are made of integers are cut first
     y, scale = known
-    first = op.attrs.get("layout", "nchw") == "nchw"
-    channel = 1 if first else scale.ndim - 1
-    groups = op.attrs.get("groups", 1)
-    if not _is_finite(scale) or any(d != 1 for i, d in enumerate(scale.shape) if i != channel):
+    factor = _along_weights(op, scale, of_input=True)
+    if factor is None or not _is_finite(scale) or (op.attrs.get("groups", 1) != 1 and scale.size != 1):
         return None
-    if groups != 1 and scale.size != 1:
-        return None
-    factor = scale.reshape(-1, *[1] * (w.ndim - 2)) if first else scale.reshape(-1, 1)
     new = _times(w, factor, weights)
     return remade(op, y, new) if new else None
 

@@ -30,14 +30,13 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify.fold_constants import Array, aligned, array_of, constant, full
-from graphfuse.fusion.simplify.patterns import made_by, operand_of
+from graphfuse.fusion.simplify.patterns import Uses, made_by, operand_of
 from graphfuse.fusion.simplify.simplify_movement import broadcasted
 from graphfuse.ir.core import Func, Op, Value, remade, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild, use_counts
 from graphfuse.ir.types import BF16, F16, F32, Scalar
 
-Uses = dict[Value, int]
 FLOATS = (F32, F16, BF16)
 
 

@@ -34,13 +34,11 @@ from graphfuse.dialects import graph
 from graphfuse.dialects.graph import ELEMENTWISE
 from graphfuse.fusion.quantised.multiply_bytes import Centred, byte_product, centred_of, is_byte
 from graphfuse.fusion.simplify.fold_constants import Array, aligned, array_of, constant, materialised, splat_of, uniform
-from graphfuse.fusion.simplify.patterns import made_by, operand_of
+from graphfuse.fusion.simplify.patterns import Uses, made_by, operand_of
 from graphfuse.ir.core import Func, Op, OpDef, Value, attr_ints, remade, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, first_of, given, rebuild, rule, rule_with, use_counts
 from graphfuse.ir.types import F32, I32, Tensor
-
-Uses = dict[Value, int]
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,11 @@ from __future__ import annotations
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify.fold_constants import array_of, constant
-from graphfuse.fusion.simplify.patterns import is_op, made_by, operand_of, rule_of
+from graphfuse.fusion.simplify.patterns import Uses, is_op, made_by, operand_of, rule_of
 from graphfuse.fusion.simplify.simplify_movement import (
     ELEMENTWISE,
     Perm,
     Shape,
-    Uses,
     absorbs_permute,
     contract_of_permute,
     inverse,

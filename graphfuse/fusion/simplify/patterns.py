@@ -8,6 +8,9 @@ from collections.abc import Callable
 from graphfuse.ir.core import Op, OpDef, Value
 from graphfuse.ir.rewrite import Replacement, Rule, rule
 
+Uses = dict[Value, int]
+"""How often each value is read, as `use_counts` has it."""
+
 
 def made_by(v: Value, *kinds: OpDef) -> Op | None:
     """The op that produces `v`, if it is of one of these kinds."""

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify.layout import elements_of
-from graphfuse.fusion.simplify.patterns import is_op, operand_of
-from graphfuse.fusion.simplify.simplify_movement import Perm, Uses, moves_freely, permuted
+from graphfuse.fusion.simplify.patterns import Uses, is_op, operand_of
+from graphfuse.fusion.simplify.simplify_movement import Perm, moves_freely, permuted
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_ints, remade
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, first_of, given, rebuild, rule_with, use_counts

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify.fold_constants import aligned, array_of, constant, full, number, splat_of
-from graphfuse.fusion.simplify.patterns import is_op, made_by, operand_of, rule_of
+from graphfuse.fusion.simplify.patterns import Uses, is_op, made_by, operand_of, rule_of
 from graphfuse.ir.core import Func, Op, OpDef, Trait, Value, attr_dims, attr_int, attr_ints, remade, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, Rule, dead_code, first_of, given, rebuild, rule, rule_with, use_counts
@@ -30,7 +30,6 @@ from graphfuse.symbolic import Dim, exact_div, static
 
 Perm = tuple[int, ...]
 Shape = tuple[Dim, ...]
-Uses = dict[Value, int]
 
 ELEMENTWISE: tuple[OpDef, ...] = (*graph.ELEMENTWISE.values(), graph.select, graph.cast, graph.bitcast)
 """Every op that maps elements at one index to the element at that index."""
@@ -471,7 +470,7 @@ def contract_of_permute(op: Op) -> Replacement | None:
     return remade(op, *operands, spec=spec)
 
 
-def absorbs_permute(v: Value, uses: dict[Value, int]) -> bool:
+def absorbs_permute(v: Value, uses: Uses) -> bool:
     """Whether a permute of `v` costs nothing: a contraction read once, seen through elementwise ops read once."""
     op = v.op
     if op is None or uses.get(v, 1) != 1:
