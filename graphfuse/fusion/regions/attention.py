@@ -115,18 +115,15 @@ def _one_contraction(value: Value) -> tuple[Op, set[Op]] | None:
 
 def _is_row_softmax(scores: Op, inner: frozenset[Op]) -> bool:
     """Whether the inner ops reduce the last dim by a sum of exponentials, keep shapes, and do nothing else."""
-    assert isinstance(scores.types[0], Tensor)
-    shape = scores.types[0].shape
+    shape = tensor_of(scores.result).shape
     rank = len(shape)
     sums = exps = 0
     for op in inner:
-        t = op.types[0]
-        assert isinstance(t, Tensor)
         if op.kind is graph.reduce:
             if dims_of(op.attrs["axes"]) != (rank - 1,) or not op.attrs.get("keepdims", False):
                 return False
             sums += op.attrs["kind"] == "sum"
-        elif t.shape not in (shape, (*shape[:-1], 1)):
+        elif tensor_of(op.results[0]).shape not in (shape, (*shape[:-1], 1)):
             return False
         exps += op.kind is graph.exp
     return sums == 1 and exps >= 1
@@ -134,9 +131,7 @@ def _is_row_softmax(scores: Op, inner: frozenset[Op]) -> bool:
 
 def _contracts_keys(output: Op, operand: int, scores: Op) -> bool:
     """Whether the second contraction sums exactly the last dim of the scores."""
-    spec = output.attrs["spec"]
-    assert isinstance(spec, str)
-    labels = graph.parse_spec(spec)
+    labels = graph.parse_spec(str(output.attrs["spec"]))
     mine, other, out = labels[operand], labels[1 - operand], labels[2]
     summed = {c for c in mine + other if c not in out}
     depth = [c for c in other if c not in mine]

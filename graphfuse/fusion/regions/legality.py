@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.regions.dataflow import Dataflow
+from graphfuse.fusion.regions.dataflow import Dataflow, Source
 from graphfuse.fusion.regions.group import Group, domain_of, row_of
 from graphfuse.fusion.regions.rules import WhyNotGraft
-from graphfuse.ir.core import Op, Trait, Value, dims_of
-from graphfuse.ir.types import Tensor
+from graphfuse.ir.core import Op, Trait, Value, dims_of, tensor_of
 from graphfuse.symbolic import Dim, product
 
 MAX_OPS = 96
@@ -90,9 +89,7 @@ def why_not_lead(flow: Dataflow, group: Group, consumer: Group, alone: bool, why
     for op in consumer.ops:
         if (reason := _why_not_aligned(flow, op, group)) is not None:
             return reason
-        if (op.kind in PRODUCTS or op.kind is graph.reduce) and any(
-            source.op in group.inside for v in op.operands for source, _ in flow.sources(v)
-        ):
+        if (op.kind in PRODUCTS or op.kind is graph.reduce) and any(_read_of(flow, op, group)):
             return f"{op.kind} reads it more than once"
     return None
 
@@ -106,28 +103,29 @@ def _why_not_after_call(flow: Dataflow, group: Group, region: Group, why_not_gra
     ops, domain = group.ops, group.domain
     if any(not op.has(Trait.ELEMENTWISE) for op in ops):
         return "only elementwise work follows a call"
-    sources = {s for op in ops for v in op.operands for s, _ in flow.sources(v) if s.op in region.inside}
+    sources = {s for op in ops for s, _ in _read_of(flow, op, region)}
     results = {r for s in sources for r in _results_behind(flow, s, region)}
     if not results:
         return "it reads what is computed before the call"
     if len(results) > 1:
         return "it reads several results of the call"
     (result,) = results
-    if not _is_as_large(domain, _shape(result)):
-        return f"shapes differ: {_text(domain)} against {_text(_shape(result))}"
-    if (reason := next((r for op in ops if (r := _why_not_aligned(flow, op, region)) is not None), None)) is not None:
-        return reason
+    shape = tensor_of(result).shape
+    if not _is_as_large(domain, shape):
+        return f"shapes differ: {_text(domain)} against {_text(shape)}"
+    for op in ops:
+        if (reason := _why_not_aligned(flow, op, region)) is not None:
+            return reason
     return why_not_graft(call_of(region), result.index, before=False)
 
 
 def _results_behind(flow: Dataflow, value: Value, region: Group) -> set[Value]:
     """The results of a region's call that one of its values is made of."""
     op = value.op
-    if op is None or op not in region.inside:
-        return set()
+    assert op is not None, "it is computed in the region"
     if op.kind is graph.call:
         return {value}
-    return {r for v in op.operands for s, _ in flow.sources(v) for r in _results_behind(flow, s, region)}
+    return {r for s, _ in _read_of(flow, op, region) for r in _results_behind(flow, s, region)}
 
 
 def _why_not_before_call(
@@ -168,9 +166,14 @@ def why_not_share(flow: Dataflow, group: Group, consumer: Group, alone: bool) ->
     for op in consumer.ops:
         if (reason := _why_not_aligned(flow, op, group)) is not None:
             return reason
-        if op.kind is graph.contract and any(s.op in group.inside for v in op.operands for s, _ in flow.sources(v)):
+        if op.kind is graph.contract and any(_read_of(flow, op, group)):
             return "one product is an operand of the other"
     return None
+
+
+def _read_of(flow: Dataflow, op: Op, region: Group) -> Iterator[Source]:
+    """The values of a region that an op reads, each with the transparent ops passed."""
+    return ((source, path) for v in op.operands for source, path in flow.sources(v) if source.op in region.inside)
 
 
 def _readers(flow: Dataflow, group: Group) -> Iterator[Op]:
@@ -199,8 +202,7 @@ def why_not_absorb(flow: Dataflow, group: Group, consumer: Group, alone: bool) -
         return "it is not the only consumer"
     if len(group.ops) + len(consumer.ops) > MAX_OPS:
         return TOO_MANY
-    inside = {*group.ops, *consumer.ops}
-    if any(reader not in inside for op in group.ops for r in op.results for reader in flow.readers(r)):
+    if any(reader not in {*group.ops, *consumer.ops} for reader in _readers(flow, group)):
         return "it has results of its own, over another domain"
     return None if _reads_once(flow, group, consumer) else "its elements are read more than once"
 
@@ -209,14 +211,11 @@ def _reads_once(flow: Dataflow, group: Group, consumer: Group) -> bool:
     """Whether each element of the group is asked for at most once: by concats or pads, through reshapes and slices."""
     seen: set[Value] = set()
     for op in consumer.ops:
-        for v in op.operands:
-            for source, path in flow.sources(v):
-                if source.op not in group.inside:
-                    continue
-                plain = all(o.kind in (graph.reshape, graph.slice_) for o in path)
-                if op.kind not in (graph.concat, graph.pad) or not plain or source in seen:
-                    return False
-                seen.add(source)
+        for source, path in _read_of(flow, op, group):
+            plain = all(o.kind in (graph.reshape, graph.slice_) for o in path)
+            if op.kind not in (graph.concat, graph.pad) or not plain or source in seen:
+                return False
+            seen.add(source)
     return bool(seen)
 
 
@@ -235,17 +234,14 @@ def _why_not_reduce(flow: Dataflow, op: Op, domain: tuple[Dim, ...], region: Gro
 
 def _why_not_row(flow: Dataflow, op: Op, region: Group) -> str | None:
     """Row regions take elementwise ops on the whole domain or with one element per row."""
-    shape = _shape(op.result)
+    shape = tensor_of(op.result).shape
     if _is_as_large(shape, region.domain):
-        for v in op.operands:
-            for source, path in flow.sources(v):
-                if source.op not in region.inside:
-                    continue
-                if _is_as_large(_shape(source), region.domain):
-                    if any(o.kind is not graph.reshape for o in path):
-                        return f"{path[0].kind} lies between"
-                elif (reason := _why_not_row_broadcast(path, region)) is not None:
-                    return reason
+        for source, path in _read_of(flow, op, region):
+            if _is_as_large(tensor_of(source).shape, region.domain):
+                if any(o.kind is not graph.reshape for o in path):
+                    return f"{path[0].kind} lies between"
+            elif (reason := _why_not_row_broadcast(path, region)) is not None:
+                return reason
         return None
     if _is_as_large(shape, region.domain[: region.split]):
         return _why_not_aligned(flow, op, region)
@@ -256,7 +252,7 @@ def _why_not_row_broadcast(path: tuple[Op, ...], region: Group) -> str | None:
     """A row value must come back as itself along each row: a broadcast of the trailing dims only."""
     for op in path:
         if op.kind is graph.broadcast:
-            before, after = _shape(op.operands[0]), _shape(op.result)
+            before, after = tensor_of(op.operands[0]).shape, tensor_of(op.result).shape
             padded = (1,) * (len(after) - len(before)) + before
             grown = [i for i, (a, b) in enumerate(zip(padded, after, strict=True)) if a != b]
             if after != region.domain or any(i < region.split for i in grown):
@@ -268,10 +264,9 @@ def _why_not_row_broadcast(path: tuple[Op, ...], region: Group) -> str | None:
 
 def _why_not_aligned(flow: Dataflow, op: Op, region: Group) -> str | None:
     """Values of the region must reach `op` unmoved: element i of the domain needs element i."""
-    for v in op.operands:
-        for source, path in flow.sources(v):
-            if source.op in region.inside and (moving := next((o for o in path if _moves(o)), None)) is not None:
-                return f"{moving.kind} lies between"
+    for _, path in _read_of(flow, op, region):
+        if (moving := next((o for o in path if _moves(o)), None)) is not None:
+            return f"{moving.kind} lies between"
     return None
 
 
@@ -282,11 +277,6 @@ def _is_as_large(shape: tuple[Dim, ...], other: tuple[Dim, ...]) -> bool:
 def _moves(op: Op) -> bool:
     """Whether an op that is passed through may read another element than its own."""
     return op.kind is not graph.reshape and not op.has(Trait.ELEMENTWISE)
-
-
-def _shape(value: Value) -> tuple[Dim, ...]:
-    assert isinstance(value.type, Tensor)
-    return value.type.shape
 
 
 def _text(shape: tuple[Dim, ...]) -> str:

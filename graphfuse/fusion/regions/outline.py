@@ -166,7 +166,7 @@ class _Outliner:
         op = value.op
         assert op is not None, f"{value} was not computed"
         assert self.flow.is_transparent(op), f"{value} was not computed"
-        if op.kind is graph.reshape and (op.operands[0] in self.now or self._is_view(op.operands[0])):
+        if self._is_view(value):
             base = self._in_memory(op.operands[0])
             new = self.builder.append(replace(op, operands=(base,))).result
             if base in self.own:
@@ -176,12 +176,11 @@ class _Outliner:
         return self._copy(value)
 
     def _is_view(self, value: Value) -> bool:
-        op = value.op
-        return (
-            op is not None
-            and op.kind is graph.reshape
-            and (op.operands[0] in self.now or self._is_view(op.operands[0]))
-        )
+        """Whether reshapes alone lie between a value and memory."""
+        if value.op is None or value.op.kind is not graph.reshape:
+            return False
+        (base,) = value.op.operands
+        return base in self.now or self._is_view(base)
 
     def _copy(self, value: Value) -> Value:
         (new,) = self._emit_region("pointwise", (), (value,))

@@ -34,7 +34,7 @@ from graphfuse.fusion.regions.legality import (
     why_not_share,
 )
 from graphfuse.fusion.regions.rules import ANY, Rules
-from graphfuse.ir.core import Block, Op, Trait, Value, dims_of, tensor_of
+from graphfuse.ir.core import Block, Op, Trait, Value, attr_dims, attr_int, tensor_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,17 +373,13 @@ def _index(group: Group) -> int:
 
 def is_stacking(op: Op) -> bool:
     """Whether a concat lays its operands end to end in memory: every dim before its axis is 1."""
-    if op.kind is not graph.concat:
-        return False
-    axis = op.attrs["axis"]
-    assert isinstance(axis, int)
-    return all(d == 1 for d in tensor_of(op.result).shape[:axis])
+    return op.kind is graph.concat and all(d == 1 for d in tensor_of(op.result).shape[: attr_int(op, "axis")])
 
 
 def is_plain_convolution(op: Op) -> bool:
     """Whether a convolution is in the form the contraction emitter takes: channels-last, unpadded, undilated input."""
     if op.kind is not graph.conv:
         return False
-    padding = (*dims_of(op.attrs["low"]), *dims_of(op.attrs["high"]))
-    spread = dims_of(op.attrs["input_dilation"])
+    padding = (*attr_dims(op, "low"), *attr_dims(op, "high"))
+    spread = attr_dims(op, "input_dilation")
     return op.attrs.get("layout", "nchw") == "nhwc" and all(p == 0 for p in padding) and all(u == 1 for u in spread)

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 from graphfuse.artifact import Buffer, BufferKind, Loop, Plan, Pointer, Scalar, Step
 from graphfuse.dialects import graph
 from graphfuse.fusion.regions.dataflow import root_of
-from graphfuse.ir.core import Block, Func, Op, Value, attr_dim
+from graphfuse.ir.core import Block, Func, Op, Value, attr_dim, tensor_of
 from graphfuse.ir.dense import Dense
-from graphfuse.ir.types import Tensor
 from graphfuse.symbolic import Dim, mod, sym
 
 
@@ -63,11 +62,17 @@ class _Planner:
             life.last = max(life.last, self.now)
         return pointer
 
+    def home(self, result: Value) -> Pointer:
+        """Where a result goes: into a buffer of its own, if nobody has said."""
+        if result not in self.where:
+            self.where[result] = Pointer(self.buffer("arena", tensor_of(result).nbytes))
+        return self.where[result]
+
     def constant(self, op: Op) -> None:
         dense = op.attrs["value"]
         assert isinstance(dense, Dense)
         if id(dense) not in self._weight_buffers:
-            self._weight_buffers[id(dense)] = self.buffer("weight", _nbytes(op.result), len(self.weights))
+            self._weight_buffers[id(dense)] = self.buffer("weight", tensor_of(op.result).nbytes, len(self.weights))
             self.weights.append(dense)
         self.where[op.result] = Pointer(self._weight_buffers[id(dense)])
 
@@ -75,14 +80,11 @@ class _Planner:
         """Give the parts of every stack their places in it, the outermost stack first."""
         for op in reversed(block.ops[:-1]):
             if op.kind is graph.concat:
-                root = op.result
-                if root not in self.where:
-                    self.where[root] = Pointer(self.buffer("arena", _nbytes(root)))
-                home = self.where[root]
+                home = self.home(op.result)
                 offset: Dim = home.offset
                 for part in op.operands:
                     self.where[root_of(part)] = Pointer(home.buffer, offset)
-                    offset = offset + _nbytes(part)
+                    offset = offset + tensor_of(part).nbytes
 
     def steps(self, block: Block, top: bool) -> list[Step | Loop]:
         out: list[Step | Loop] = []
@@ -106,10 +108,7 @@ class _Planner:
     def region(self, op: Op) -> Step:
         kernel = str(op.attrs["kernel"])
         call = self.calls[kernel]
-        for r in op.results:
-            if r not in self.where:
-                self.where[r] = Pointer(self.buffer("arena", _nbytes(r)))
-        pointers = [self.touch(self.where[v]) for v in (*op.operands, *op.results)]
+        pointers = [*(self.touch(self.where[v]) for v in op.operands), *(self.touch(self.home(r)) for r in op.results)]
         scalars = [Scalar(sym(name)) for name in call.symbols]
         return Step(kernel, (*pointers, *scalars), call.grid, call.work, op.loc.short if op.loc else "")
 
@@ -121,42 +120,34 @@ class _Planner:
         yielded = body.terminator.operands
         homes: list[int] = []
         for initial, param in zip(op.operands, body.params.values, strict=True):
-            size = _nbytes(param)
+            size = tensor_of(param).nbytes
             home = self.buffer("arena", 2 * size)
             homes.append(home)
             self.touch(Pointer(home))
-            out.append(self._copy(initial, Pointer(home)))
+            out.append(self._copy(self.where[initial], Pointer(home), tensor_of(initial).nbytes))
             self.now += top
             self.where[param] = Pointer(home, mod(t, 2) * size)
         for home, value in zip(homes, yielded, strict=False):
-            size = _nbytes(value)
+            size = tensor_of(value).nbytes
             self.where[root_of(value)] = Pointer(home, mod(t + 1, 2) * size)
         for value, result in zip(yielded[len(homes) :], op.results[len(homes) :], strict=True):
-            stacked = self._result_home(result)
-            self.where[root_of(value)] = Pointer(stacked.buffer, stacked.offset + t * _nbytes(value))
+            stacked = self.touch(self.home(result))
+            self.where[root_of(value)] = Pointer(stacked.buffer, stacked.offset + t * tensor_of(value).nbytes)
         steps = self.steps(body, top=False)
         for home in homes:
             self.touch(Pointer(home))
         out.append(Loop(symbol, count, tuple(steps)))
         self.now += top
         for home, value, result in zip(homes, yielded, op.results, strict=False):
-            size = _nbytes(value)
+            size = tensor_of(value).nbytes
             final = Pointer(home, mod(count, 2) * size)
             if result in self.where:  # the caller wants it elsewhere
-                out.append(self._copy_pointers(final, self.where[result], size))
+                out.append(self._copy(final, self.where[result], size))
                 self.now += top
             else:
                 self.where[result] = final
 
-    def _result_home(self, result: Value) -> Pointer:
-        if result not in self.where:
-            self.where[result] = Pointer(self.buffer("arena", _nbytes(result)))
-        return self.touch(self.where[result])
-
-    def _copy(self, value: Value, to: Pointer) -> Step:
-        return self._copy_pointers(self.where[value], to, _nbytes(value))
-
-    def _copy_pointers(self, source: Pointer, to: Pointer, nbytes: Dim) -> Step:
+    def _copy(self, source: Pointer, to: Pointer, nbytes: Dim) -> Step:
         self.touch(source)
         self.touch(to)
         return Step("copy_bytes", (source, to, Scalar(nbytes)), 1, 100 + nbytes // 16, "copy")
@@ -166,17 +157,12 @@ def plan(func: Func, calls: Mapping[str, KernelCall]) -> Planned:
     """Buffers and launches of an outlined function. `calls` describes every kernel by name."""
     planner = _Planner(calls)
     for i, v in enumerate(func.params):
-        planner.where[v] = Pointer(planner.buffer("input", _nbytes(v), i))
+        planner.where[v] = Pointer(planner.buffer("input", tensor_of(v).nbytes, i))
     for i, v in enumerate(func.outputs):
-        planner.where[root_of(v)] = Pointer(planner.buffer("output", _nbytes(v), i))
+        planner.where[root_of(v)] = Pointer(planner.buffer("output", tensor_of(v).nbytes, i))
     steps = planner.steps(func.body, top=True)
     buffers = [
         replace(b, first=planner.lives[i].first, last=planner.lives[i].last) if i in planner.lives else b
         for i, b in enumerate(planner.buffers)
     ]
     return Planned(Plan(tuple(buffers), tuple(steps)), planner.weights)
-
-
-def _nbytes(value: Value) -> Dim:
-    assert isinstance(value.type, Tensor)
-    return value.type.nbytes
