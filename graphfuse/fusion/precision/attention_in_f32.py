@@ -23,10 +23,11 @@ Cost: one sweep.
 from __future__ import annotations
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.precision.lower_precision import unscaled
+from graphfuse.fusion.precision.lower_precision import scaled_product, unscaled
 from graphfuse.fusion.regions.attention import find_attention
 from graphfuse.fusion.regions.dataflow import Dataflow
 from graphfuse.fusion.simplify.fold_constants import full, splat_of
+from graphfuse.fusion.simplify.patterns import made_by, operand_of
 from graphfuse.ir.core import Func, Op, Value, remade, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
@@ -58,18 +59,15 @@ def attention_in_f32(func: Func) -> Func:
 def _product(op: Op) -> Op:
     """The contraction in f32, numbers that scale its operands applied to its result."""
     (a, by_a), (b, by_b) = (unscaled(v) for v in op.operands)
-    made = remade(op, a, b, elem=F32)
-    scale = by_a * by_b
-    return made if scale == 1.0 else graph.mul(made, full(tensor_of(made.result).shape, F32, scale), loc=op.loc)
+    return scaled_product(op, (a, b), by_a * by_b)
 
 
 def _wide(value: Value) -> Value:
     """A half in f32, as it was before it was rounded if it was."""
     if (number := splat_of(value)) is not None:
         return full(tensor_of(value).shape, F32, number)
-    op = value.op
-    if op is not None and op.kind is graph.cast and tensor_of(op.operands[0]).elem == F32:
-        return op.operands[0]
-    if op is not None and op.kind is graph.broadcast:
+    if (x := operand_of(value, graph.cast)) is not None and tensor_of(x).elem == F32:
+        return x
+    if (op := made_by(value, graph.broadcast)) is not None:
         return remade(op, _wide(op.operands[0])).result
     return graph.cast(value, to=F32).result

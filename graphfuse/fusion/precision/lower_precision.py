@@ -18,6 +18,8 @@ Cost: one sweep.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from graphfuse.dialects import graph
 from graphfuse.errors import UsageError
 from graphfuse.fusion.precision.value_ranges import classify, keeps_f32, number_fits
@@ -81,10 +83,13 @@ def _product(op: Op, halves: Halves) -> Op:
         x, factor = unscaled(v)
         operands.append(halves.of(x))
         scale *= factor
+    return scaled_product(op, operands, scale)
+
+
+def scaled_product(op: Op, operands: Sequence[Value], scale: float) -> Op:
+    """The contraction of other operands in f32, scaled."""
     made = remade(op, *operands, elem=F32)
-    if scale == 1.0:
-        return made
-    return graph.mul(made, full(tensor_of(op.result).shape, F32, scale), loc=op.loc)
+    return made if scale == 1.0 else graph.mul(made, full(tensor_of(made.result).shape, F32, scale), loc=op.loc)
 
 
 def unscaled(value: Value) -> tuple[Value, float]:

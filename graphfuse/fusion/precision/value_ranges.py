@@ -23,7 +23,8 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify.fold_constants import Array, array_of, splat_of
-from graphfuse.ir.core import Block, Func, Op, Trait, Value, attr_number
+from graphfuse.fusion.simplify.patterns import is_op, operand_of
+from graphfuse.ir.core import Block, Func, Op, Trait, Value, attr_number, tensor_of
 from graphfuse.ir.dense import finfo, numpy_dtype
 from graphfuse.ir.types import Scalar, Tensor
 
@@ -150,11 +151,10 @@ class _Classifier:
 
     def _cast(self, op: Op) -> Class:
         (x,) = op.operands
-        t = x.type
-        assert isinstance(t, Tensor)
-        if t.elem.is_float:
-            return self.of(x) if t.elem.bits > self.elem.bits else Class.ORDINARY
-        return Class.INTEGER if t.elem.is_integer else Class.ORDINARY
+        elem = tensor_of(x).elem
+        if elem.is_float:
+            return self.of(x) if elem.bits > self.elem.bits else Class.ORDINARY
+        return Class.INTEGER if elem.is_integer else Class.ORDINARY
 
     def _sum(self, op: Op, x: Class) -> Class:
         if op.attrs["kind"] not in ("sum", "prod"):
@@ -199,9 +199,9 @@ def _is_float(value: Value) -> bool:
 
 
 def _is_constant(value: Value) -> bool:
-    while value.op is not None and value.op.kind is graph.broadcast:
-        (value,) = value.op.operands
-    return value.op is not None and value.op.kind in (graph.full, graph.constant)
+    while (repeated := operand_of(value, graph.broadcast)) is not None:
+        value = repeated
+    return is_op(value, graph.full, graph.constant)
 
 
 def _is_fraction(value: Value) -> bool:

@@ -29,13 +29,13 @@ from typing import Any
 import numpy as np
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.simplify.fold_constants import Array, aligned, array_of, constant, full
+from graphfuse.fusion.simplify.fold_constants import Array, aligned, array_of, cast_to, constant, full
 from graphfuse.fusion.simplify.patterns import Uses, made_by, operand_of
 from graphfuse.fusion.simplify.simplify_movement import broadcasted
 from graphfuse.ir.core import Func, Op, Value, remade, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild, use_counts
-from graphfuse.ir.types import BF16, F16, F32, Scalar
+from graphfuse.ir.types import BF16, F16, F32
 
 FLOATS = (F32, F16, BF16)
 
@@ -106,7 +106,7 @@ def _later(op: Op, uses: Uses, *, centred: bool) -> Value | None:
         y = graph.add(y, graph.mul(along_rows(rows.s), sums, loc=op.loc).result, loc=op.loc)
     if rows.has_shift:
         y = graph.add(y, along_columns(np.broadcast_to(rows.h, wide.shape[:1]) @ wide), loc=op.loc)
-    return _cast(y.result, made)
+    return cast_to(y.result, made)
 
 
 def _biased(op: Op, uses: Uses) -> Value | None:
@@ -120,17 +120,13 @@ def _biased(op: Op, uses: Uses) -> Value | None:
         return None
     both = (shift.astype(np.float64) + bias.astype(np.float64)).reshape(-1).astype(np.float32)
     column = broadcasted(constant(both, op), tensor_of(y).shape)
-    return _cast(graph.add(product, column, loc=op.loc).result, tensor_of(op.result).elem)
+    return cast_to(graph.add(product, column, loc=op.loc).result, tensor_of(op.result).elem)
 
 
 def _widened_from(v: Value) -> Value:
     """What a value was in f32, before it was rounded."""
     x = operand_of(v, graph.cast)
     return x if x is not None and tensor_of(x).elem == F32 else v
-
-
-def _cast(v: Value, elem: Scalar) -> Value:
-    return v if tensor_of(v).elem == elem else graph.cast(v, to=elem).result
 
 
 def _rows(v: Value, uses: Uses) -> _Rows | None:
@@ -164,7 +160,7 @@ def _centred(v: Value) -> _Rows:
     a, b = _other_and_repeated(shifted)
     if (row := _row(b)) is None:
         return _Rows(x)
-    shift = _cast(row, F32)
+    shift = cast_to(row, F32)
     return _Rows(_widened(a), s=shift if shifted.kind is graph.add else graph.neg(shift).result)
 
 
@@ -178,7 +174,7 @@ def _scaled(rows: _Rows, op: Op, row: Value) -> _Rows | None:
     """Rows times, or divided by, a number each."""
     if rows.has_shift:
         return None
-    factor = _cast(row, F32)
+    factor = cast_to(row, F32)
     if op.kind is graph.div:
         factor = graph.div(full(tensor_of(factor).shape, F32, 1.0), factor, loc=op.loc).result
     r = factor if rows.r is None else graph.mul(rows.r, factor).result

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from graphfuse.dialects import graph
+from graphfuse.fusion.simplify.fold_constants import cast_to
 from graphfuse.fusion.simplify.simplify_movement import reshaped
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_ints, remade, tensor_of
 from graphfuse.ir.passes import passing
@@ -112,8 +113,8 @@ def reduce_in_parts(op: Op, programs: Programs) -> Replacement | None:
     if wide != t.elem and inner != 1:  # only rows take their cast into the kernel
         return None
     again = _under(x, split, [CONE if inner == 1 else 0])
-    partial = graph.reduce(_cast(again, wide), axes=(first + 1,), kind=kind, loc=op.loc)
-    whole = _cast(graph.reduce(partial, axes=(first,), kind=kind, loc=op.loc).result, t.elem)
+    partial = graph.reduce(cast_to(again, wide), axes=(first + 1,), kind=kind, loc=op.loc)
+    whole = cast_to(graph.reduce(partial, axes=(first,), kind=kind, loc=op.loc).result, t.elem)
     return reshaped(whole, tensor_of(op.result).shape)
 
 
@@ -134,9 +135,10 @@ def reduce_rows_first(op: Op, programs: Programs) -> Replacement | None:
         return None
     if programs.most(rows) * row < LONG:
         return None
-    partial = graph.reduce(_cast(x, _wide(t.elem, kind)), axes=tuple(range(first, len(t.shape))), kind=kind, loc=op.loc)
+    wide = cast_to(x, _wide(t.elem, kind))
+    partial = graph.reduce(wide, axes=tuple(range(first, len(t.shape))), kind=kind, loc=op.loc)
     whole = graph.reduce(partial, axes=tuple(range(axes[0], first)), kind=kind, loc=op.loc).result
-    return reshaped(_cast(whole, t.elem), tensor_of(op.result).shape)
+    return reshaped(cast_to(whole, t.elem), tensor_of(op.result).shape)
 
 
 @rule_with(graph.contract)
@@ -174,7 +176,7 @@ def multiply_in_parts(op: Op, programs: Programs) -> Replacement | None:
     elem = tensor_of(op.result).elem
     wide = F32 if elem in (F16, BF16) else elem
     products = graph.contract(*split, spec=spec, elem=wide, loc=op.loc)
-    return _cast(graph.reduce(products, axes=(0,), kind="sum", loc=op.loc).result, elem)
+    return cast_to(graph.reduce(products, axes=(0,), kind="sum", loc=op.loc).result, elem)
 
 
 RULES: tuple[RuleWith[Programs], ...] = (*reduce_in_parts, *multiply_in_parts)
@@ -230,7 +232,3 @@ def _is_reduced(x: Value) -> bool:
 def _wide(elem: Scalar, kind: str) -> Scalar:
     """What partial results are in."""
     return F32 if elem in (F16, BF16) and kind in ("sum", "prod") else elem
-
-
-def _cast(x: Value, elem: Scalar) -> Value:
-    return x if tensor_of(x).elem == elem else graph.cast(x, to=elem).result

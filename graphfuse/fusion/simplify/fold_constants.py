@@ -73,6 +73,11 @@ def full(shape: tuple[Dim, ...], elem: Scalar, value: Number) -> Value:
     return graph.full(shape=shape, elem=elem, value=number(value, elem)).result
 
 
+def cast_to(x: Value, elem: Scalar) -> Value:
+    """`x` in another element, if it is not of that."""
+    return x if tensor_of(x).elem == elem else graph.cast(x, to=elem).result
+
+
 def number(value: Any, elem: Scalar) -> Number:
     """A Python number as an attribute of a tensor of `elem` spells it."""
     if elem.name == "bool":
