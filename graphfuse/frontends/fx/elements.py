@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
+from graphfuse.artifact import elem_dtype
 from graphfuse.ir.types import Scalar, scalar
 
-_NAMES = {
-    torch.bool: "bool",
-    torch.uint8: "u8",
-    torch.uint16: "u16",
-    torch.uint32: "u32",
-    torch.uint64: "u64",
-    torch.int8: "i8",
-    torch.int16: "i16",
-    torch.int32: "i32",
-    torch.int64: "i64",
-    torch.float16: "f16",
-    torch.bfloat16: "bf16",
-    torch.float32: "f32",
-    torch.float64: "f64",
-    torch.float8_e4m3fn: "f8e4m3",
-    torch.float8_e5m2: "f8e5m2",
-}
+_NAMES = (
+    "bool", "u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64",
+    "f16", "bf16", "f32", "f64", "f8e4m3", "f8e5m2",
+)  # fmt: skip
+_TORCH: Any = torch
+DTYPES: dict[Scalar, torch.dtype] = {scalar(name): getattr(_TORCH, elem_dtype(name).name) for name in _NAMES}
+"""The dtype of each of our elements that torch has; they are called what numpy calls them."""
+_ELEMENTS = {dtype: elem for elem, dtype in DTYPES.items()}
 
 
 def element_of(dtype: torch.dtype) -> Scalar | None:
     """Our element for a dtype; None if there is none (complex, quantised)."""
-    name = _NAMES.get(dtype)
-    return scalar(name) if name else None
+    return _ELEMENTS.get(dtype)

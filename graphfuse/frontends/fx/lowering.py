@@ -30,7 +30,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of
-from graphfuse.frontends.fx.elements import element_of
+from graphfuse.frontends.fx.elements import DTYPES, element_of
 from graphfuse.frontends.terms import Term
 from graphfuse.frontends.watched import Watched
 from graphfuse.ir.core import OpDef, Value
@@ -277,13 +277,10 @@ def _fitting(x: Number, elem: Scalar) -> Number:
         return bool(x)
     if elem.is_float:
         # a half as it is when read: what converts it later reads this number
-        return _rounded_half(float(x), _HALVES[elem]) if elem in _HALVES else float(x)
+        return _rounded_half(float(x), DTYPES[elem]) if elem in (F16, BF16) else float(x)
     value = int(x)
     low, bits = (-(1 << (elem.bits - 1)), elem.bits) if elem.is_signed else (0, elem.bits)
     return (value - low) % (1 << bits) + low
-
-
-_HALVES = {F16: torch.float16, BF16: torch.bfloat16}
 
 
 def _rounded_half(x: float, dtype: torch.dtype) -> float:
@@ -294,10 +291,5 @@ def _rounded_half(x: float, dtype: torch.dtype) -> float:
 def _stand_in(x: Operand) -> Any:
     """A meta tensor or number that promotes as the operand does."""
     if isinstance(x, Value):
-        elem = elem_of(x)
-        dtype = next(d for d in _DTYPES if element_of(d) == elem)
-        return torch.empty((1,) * len(shape_of(x)), dtype=dtype, device="meta")
+        return torch.empty((1,) * len(shape_of(x)), dtype=DTYPES[elem_of(x)], device="meta")
     return 0 if isinstance(x, Expr) else x
-
-
-_DTYPES = tuple(d for d in vars(torch).values() if isinstance(d, torch.dtype) and element_of(d) is not None)
