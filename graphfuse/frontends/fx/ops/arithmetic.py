@@ -138,6 +138,8 @@ _POWERS: Mapping[float, Formula] = {
     -1: lambda x: 1.0 / x,
     -2: lambda x: 1.0 / (x * x),
 }
+formula(aten.reciprocal.default)(_POWERS[-1])
+formula(aten.rsqrt.default)(_POWERS[-0.5])
 
 
 @lowers("prims.fma.default")
@@ -267,16 +269,6 @@ def angle(c: Call, self: Value) -> Value:
 @formula(aten.frac.default)
 def frac(x: Term) -> Term:
     return x - x.map(ELEMENTWISE["trunc"])
-
-
-@formula(aten.reciprocal.default)
-def reciprocal(x: Term) -> Term:
-    return 1.0 / x
-
-
-@formula(aten.rsqrt.default)
-def rsqrt(x: Term) -> Term:
-    return 1.0 / terms.sqrt(x)
 
 
 @formula(aten.log10.default)

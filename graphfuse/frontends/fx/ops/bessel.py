@@ -62,19 +62,14 @@ def _j1_near(x: Term) -> Term:
     return _quotient(z, tables.J1_P, tables.J1_Q) * x * zeros
 
 
-@formula(aten.special_bessel_j0.default)
-def bessel_j0(x: Term) -> Term:
-    """J of order 0."""
-    x = absolute(x)
-    return where(x <= 5.0, _j0_near(x), _wave(x, 0, cos, sin, -1.0))
-
-
-@formula(aten.special_bessel_j1.default)
-def bessel_j1(x: Term) -> Term:
-    """J of order 1."""
+@formula(aten.special_bessel_j0.default, order=0)
+@formula(aten.special_bessel_j1.default, order=1)
+def bessel_j(x: Term, *, order: int) -> Term:
+    """J of order 0 or 1."""
     size = absolute(x)
-    out = where(size <= 5.0, _j1_near(size), _wave(size, 1, cos, sin, -1.0))
-    return with_sign(out, x)
+    near = _j1_near(size) if order else _j0_near(size)
+    out = where(size <= 5.0, near, _wave(size, order, cos, sin, -1.0))
+    return with_sign(out, x) if order else out
 
 
 @formula(aten.special_bessel_y0.default)
@@ -103,54 +98,34 @@ def _from_zero(x: Term, at_zero: float, beyond: Term) -> Term:
 # modified ones: Chebyshev series times exponentials
 
 
-def _i(x: Term, near: Table, far: Table, *, odd: bool, scaled: bool) -> Term:
+@formula(aten.special_modified_bessel_i0.default, aten.i0.default, order=0)
+@formula(aten.special_i0e.default, order=0, scaled=True)
+@formula(aten.special_modified_bessel_i1.default, aten.special_i1.default, order=1)
+@formula(aten.special_i1e.default, order=1, scaled=True)
+def modified_bessel_i(x: Term, *, order: int, scaled: bool = False) -> Term:
+    """I of order 0 or 1; `scaled` by exp(-|x|)."""
+    near, far = ((tables.I0_NEAR, tables.I0_FAR), (tables.I1_NEAR, tables.I1_FAR))[order]
     size = absolute(x)
     growth = x.full(1.0) if scaled else exp(size)
-    low = chebyshev(size * 0.5 - 2.0, near)
-    low = growth * size * low if odd else growth * low
+    low = (growth * size if order else growth) * chebyshev(size * 0.5 - 2.0, near)
     high = growth * chebyshev(32.0 / size - 2.0, far) / sqrt(size)
     out = where(size <= 8.0, low, high)
-    return with_sign(out, x) if odd else out
+    return with_sign(out, x) if order else out
 
 
-@formula(aten.special_modified_bessel_i0.default, aten.i0.default)
-@formula(aten.special_i0e.default, scaled=True)
-def modified_bessel_i0(x: Term, *, scaled: bool = False) -> Term:
-    """I of order 0; `scaled` by exp(-|x|)."""
-    return _i(x, tables.I0_NEAR, tables.I0_FAR, odd=False, scaled=scaled)
-
-
-@formula(aten.special_modified_bessel_i1.default, aten.special_i1.default)
-@formula(aten.special_i1e.default, scaled=True)
-def modified_bessel_i1(x: Term, *, scaled: bool = False) -> Term:
-    """I of order 1; `scaled` by exp(-|x|)."""
-    return _i(x, tables.I1_NEAR, tables.I1_FAR, odd=True, scaled=scaled)
-
-
-def _k(x: Term, low: Term, far: Table, *, scaled: bool) -> Term:
-    """K from its values to 2, and `far` beyond; infinite at 0, NaN below."""
+@formula(aten.special_modified_bessel_k0.default, order=0)
+@formula(aten.special_scaled_modified_bessel_k0.default, order=0, scaled=True)
+@formula(aten.special_modified_bessel_k1.default, order=1)
+@formula(aten.special_scaled_modified_bessel_k1.default, order=1, scaled=True)
+def modified_bessel_k(x: Term, *, order: int, scaled: bool = False) -> Term:
+    """K of order 0 or 1: a series to 2, another one beyond; infinite at 0, NaN below; `scaled` by exp(x)."""
+    near, far = ((tables.K0_NEAR, tables.K0_FAR), (tables.K1_NEAR, tables.K1_FAR))[order]
+    series, grown = chebyshev(x * x - 2.0, near), log(x * 0.5) * modified_bessel_i(x, order=order)
+    low = grown + series / x if order else series - grown
+    low = low * exp(x) if scaled else low
     series = chebyshev(8.0 / x - 2.0, far)
     high = (series if scaled else exp(-x) * series) / sqrt(x)
-    near = low * exp(x) if scaled else low
-    return _from_zero(x, math.inf, where(x <= 2.0, near, high))
-
-
-@formula(aten.special_modified_bessel_k0.default)
-@formula(aten.special_scaled_modified_bessel_k0.default, scaled=True)
-def modified_bessel_k0(x: Term, *, scaled: bool = False) -> Term:
-    """K of order 0; `scaled` by exp(x)."""
-    series = chebyshev(x * x - 2.0, tables.K0_NEAR)
-    low = series - log(x * 0.5) * modified_bessel_i0(x)
-    return _k(x, low, tables.K0_FAR, scaled=scaled)
-
-
-@formula(aten.special_modified_bessel_k1.default)
-@formula(aten.special_scaled_modified_bessel_k1.default, scaled=True)
-def modified_bessel_k1(x: Term, *, scaled: bool = False) -> Term:
-    """K of order 1; `scaled` by exp(x)."""
-    series = chebyshev(x * x - 2.0, tables.K1_NEAR)
-    low = log(x * 0.5) * modified_bessel_i1(x) + series / x
-    return _k(x, low, tables.K1_FAR, scaled=scaled)
+    return _from_zero(x, math.inf, where(x <= 2.0, low, high))
 
 
 # others

@@ -7,11 +7,12 @@ with d = x^2 - 1, by squaring: no loop over the order. Polynomials of -x are tho
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import torch
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.fx.lowering import Call, Operand, lowers
+from graphfuse.frontends.fx.lowering import Call, Formula, Operand, lowers
 from graphfuse.frontends.terms import Term, absolute, acos, cos, equal, isinf, isnan, maximum, minimum, sin, where
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import F64, I64
@@ -34,23 +35,18 @@ def chebyshev_polynomial(x: Term, n: Term, kind: str) -> Term:
 
 def _of_positive(x: Term, n: Term, kind: str) -> Term:
     order = n.cast(x.elem)
-    out = where(x < 1.0, _within(x, order, kind), _beyond(x, n, kind))
+    out = where(x < 1.0, _WITHIN[kind](acos(x), order), _beyond(x, n, kind))
     at_one = {"t": None, "v": None, "u": order + 1.0, "w": order * 2.0 + 1.0}[kind]
     return where(equal(x, 1.0), 1.0 if at_one is None else at_one, out)
 
 
-def _within(x: Term, n: Term, kind: str) -> Term:
-    angle = acos(x)
-    half = angle * 0.5
-    match kind:
-        case "t":
-            return cos(n * angle)
-        case "u":
-            return sin((n + 1.0) * angle) / sin(angle)
-        case "v":
-            return cos((n + 0.5) * angle) / cos(half)
-        case _:
-            return sin((n + 0.5) * angle) / sin(half)
+_WITHIN: Mapping[str, Formula] = {
+    "t": lambda angle, n: cos(n * angle),
+    "u": lambda angle, n: sin((n + 1.0) * angle) / sin(angle),
+    "v": lambda angle, n: cos((n + 0.5) * angle) / cos(angle * 0.5),
+    "w": lambda angle, n: sin((n + 0.5) * angle) / sin(angle * 0.5),
+}
+"""Polynomials at the cosine of an angle, by kind."""
 
 
 def _beyond(x: Term, n: Term, kind: str) -> Term:
@@ -67,10 +63,11 @@ def _beyond(x: Term, n: Term, kind: str) -> Term:
         is_set = (before & (1 << bit)).map(graph.ne, 0)
         t_next, u_next = _next(y, d, t, u)
         t, u = where(is_set, t_next, t), where(is_set, u_next, u)
-    lost = isinf(x) | isinf(_combined(y, t, u, kind))
+    combined = _COMBINED[kind]
+    lost = isinf(x) | isinf(combined(y, t, u))
     for _ in range(2):
         t, u = _next(y, d, t, u)
-    out = where(lost, math.nan, _combined(y, t, u, kind))
+    out = where(lost, math.nan, combined(y, t, u))
     second = x * _first(x, kind) * 2.0 - 1.0
     out = where(equal(n, 2), second, where(equal(n, 1), _first(x, kind), out))
     return where(isnan(x), x, out)
@@ -81,17 +78,13 @@ def _next(x: Term, d: Term, t: Term, u: Term) -> tuple[Term, Term]:
     return x * t + d * u, t + x * u
 
 
-def _combined(x: Term, t: Term, u: Term, kind: str) -> Term:
-    """A polynomial of order n from T_n and U_(n-1)."""
-    match kind:
-        case "t":
-            return t
-        case "u":
-            return t + x * u
-        case "v":
-            return t + (x - 1.0) * u
-        case _:
-            return t + (x + 1.0) * u
+_COMBINED: Mapping[str, Formula] = {
+    "t": lambda _x, t, _u: t,
+    "u": lambda x, t, u: t + x * u,
+    "v": lambda x, t, u: t + (x - 1.0) * u,
+    "w": lambda x, t, u: t + (x + 1.0) * u,
+}
+"""Polynomials of order n from T_n and U_(n-1), by kind."""
 
 
 def _first(x: Term, kind: str) -> Term:
