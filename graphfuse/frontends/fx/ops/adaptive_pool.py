@@ -11,10 +11,11 @@ import numpy as np
 import torch
 
 from graphfuse.dialects import graph
+from graphfuse.dialects.elementwise import neutral
 from graphfuse.frontends.emit import elem_of, shape_of
 from graphfuse.frontends.fx.lowering import Call, Results, lowers, wide_elem
 from graphfuse.frontends.fx.ops.banded import mean_of_windows, mean_of_windows_backward, static, windows
-from graphfuse.frontends.fx.ops.pool import MOST_TAPS, Pooling, max_pool, max_pool_backward
+from graphfuse.frontends.fx.ops.pool import MOST_TAPS, Pooling, is_better, max_pool, max_pool_backward
 from graphfuse.frontends.host_values import Array
 from graphfuse.ir.core import Value
 from graphfuse.symbolic import Dim
@@ -83,17 +84,14 @@ def adaptive_max_pool(c: Call, self: Value, output_size: Sequence[Dim]) -> Resul
         return max_pool(c, self, Pooling(size), rank=rank)
     e, lead = c.e, len(c.shape) - rank
     sizes, counts = static(c, spatial), static(c, result)
-    least = float("-inf") if c.elem.is_float else -(1 << (c.elem.bits - 1)) if c.elem.is_signed else 0
-    best, found = e.full(c.shape, c.elem, least), None
+    best, found = e.full(c.shape, c.elem, neutral("max", c.elem)), None
     for places, has in _taps(c, [windows(n, m) for n, m in zip(sizes, counts, strict=True)]):
         flat = np.ravel_multi_index(np.meshgrid(*places, indexing="ij"), sizes)
         place = e.broadcast(e.constant(flat.astype(np.int64)), c.shape)
         found, seen = place if found is None else found, self
         for axis, at in enumerate(places, lead):
             seen = e(graph.take, seen, e.constant(at.astype(np.int64)), axis=axis)
-        better = e(graph.gt, seen, best)
-        better = e(graph.or_, better, e(graph.isnan, seen)) if c.elem.is_float else better
-        better = e.map(graph.and_, better, e.constant(has))
+        better = e.map(graph.and_, is_better(c, seen, best), e.constant(has))
         best, found = e(graph.select, better, seen, best), e(graph.select, better, place, found)
     return best, found
 

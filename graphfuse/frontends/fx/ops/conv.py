@@ -20,7 +20,7 @@ from graphfuse.frontends.fx.lowering import Arguments, Call, lowers, wide_elem
 from graphfuse.frontends.fx.sizes import dim_of
 from graphfuse.frontends.windows import Window
 from graphfuse.ir.core import Value
-from graphfuse.symbolic import Dim
+from graphfuse.symbolic import Dim, static
 
 aten = torch.ops.aten
 
@@ -73,6 +73,14 @@ def torch_is_faster(c: Call, groups: int, *, gradient: bool) -> str:
 def spread_over(values: Sequence[Any], rank: int) -> tuple[Any, ...]:
     """One number for all dims, or one for each."""
     return tuple(values) * rank if len(values) == 1 else tuple(values)
+
+
+def with_ends(c: Call, x: Value, low: Sequence[Dim], high: Sequence[Dim], outside: float) -> Value:
+    """The last dims with more in front and behind; nothing for none."""
+    if not any((*low, *high)):
+        return x
+    lead = (0,) * (len(shape_of(x)) - len(low))
+    return c.e(graph.pad, x, low=(*lead, *low), high=(*lead, *high), value=outside)
 
 
 @lowers(aten.convolution.default)
@@ -147,17 +155,13 @@ def _spread(c: Call, x: Value, strides: Sequence[int], size: Sequence[Dim]) -> V
 def _weight_gradient(c: Call, x: Value, y: Value, want: Sequence[Dim], w: Window, groups: int) -> Value:
     """The gradient of the weight of a convolution of x whose result has gradient y."""
     e, taps = c.e, math.prod(w.size)
-    out, per_group = want[0], want[1]
-    assert isinstance(out, int)
-    assert isinstance(per_group, int)
+    out, per_group = map(static, want[:2])
     c.want(taps <= MOST_TAPS, f"a window of {taps} taps: the gradient of its weight is faster in torch")
     c.want(
         taps <= FEW_TAPS or per_group >= FEW_CHANNELS or per_group == 1,
         f"{taps} taps of {per_group} channels: the gradient of the weight is faster in torch",
     )
-    if any(w.low):
-        ends = (0, 0, *w.low)
-        x = e(graph.pad, x, low=ends, high=ends, value=0.0)
+    x = with_ends(c, x, w.low, w.low, 0.0)
     spatial = "hwd"[: w.rank]
     size = shape_of(y)[2:]
     y = e.reshape(y, (shape_of(y)[0], groups, out // groups, *size))

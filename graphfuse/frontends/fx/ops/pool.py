@@ -15,9 +15,10 @@ from typing import Any
 import torch
 
 from graphfuse.dialects import graph
+from graphfuse.dialects.elementwise import neutral
 from graphfuse.frontends.emit import elem_of, shape_of
 from graphfuse.frontends.fx.lowering import Arguments, Call, Results, lowers, wide_elem
-from graphfuse.frontends.fx.ops.conv import spread_over
+from graphfuse.frontends.fx.ops.conv import spread_over, with_ends
 from graphfuse.frontends.windows import Window
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I32, I64, Scalar
@@ -88,11 +89,8 @@ def _positions_of_maxima(c: Call, x: Value, w: Window, spatial: Sequence[Dim]) -
     taps = math.prod(w.size)
     c.want(taps <= MOST_TAPS, f"a window of {taps} taps: torch finds its maximum's position")
     e, lead, shape = c.e, len(c.shape) - w.rank, c.shape
-    least: Any = float("-inf") if c.elem.is_float else -(1 << (c.elem.bits - 1)) if c.elem.is_signed else 0
-    zeros = (0,) * lead
-    padded = x
-    if any((*w.low, *w.high)):
-        padded = e(graph.pad, x, low=zeros + w.low, high=zeros + w.high, value=least)
+    least = neutral("max", c.elem)
+    padded = with_ends(c, x, w.low, w.high, least)
     first = [_positions(c, shape, lead + i, I32, s, -p) for i, (s, p) in enumerate(zip(w.strides, w.low, strict=True))]
     base = e.flat_index(first, spatial)
     # relative to the window's first position, which may be in the padding
@@ -103,12 +101,16 @@ def _positions_of_maxima(c: Call, x: Value, w: Window, spatial: Sequence[Dim]) -
         for i, (k, d, s) in enumerate(zip(tap, w.dilation, w.strides, strict=True)):
             seen = e.slice(seen, lead + i, k * d, shape[lead + i], s)
             offset = offset * spatial[i] + k * d
-        better = e(graph.gt, seen, best)
-        if c.elem.is_float:
-            better = e(graph.or_, better, e(graph.isnan, seen))
+        better = is_better(c, seen, best)
         best = e(graph.select, better, seen, best)
         found = e(graph.select, better, e.full(shape, I32, offset), found)
     return e.cast(e.map(graph.add, found, base), I64)
+
+
+def is_better(c: Call, seen: Value, best: Value) -> Value:
+    """Whether elements take the place of the largest so far: NaN does."""
+    better = c.e(graph.gt, seen, best)
+    return c.e(graph.or_, better, c.e(graph.isnan, seen)) if c.elem.is_float else better
 
 
 def _inside(c: Call, first: Sequence[Value], w: Window) -> list[Value]:
@@ -130,8 +132,8 @@ def max_pool_backward(c: Call, grad_output: Value, self: Value, how: Pooling, in
     w = how.window(c, spatial, shape_of(grad_output)[-rank:])
     here = e.flat_index([_positions(c, c.shape, i - rank, I32) for i in range(rank)], spatial)
     here = e.broadcast(here, c.shape)
-    grad = _with_ends(c, e.cast(grad_output, wide_elem(c.elem)), 0.0, w)
-    index = _with_ends(c, e.cast(indices, I32), -1, w)
+    grad = _with_windows(c, e.cast(grad_output, wide_elem(c.elem)), 0.0, w)
+    index = _with_windows(c, e.cast(indices, I32), -1, w)
     terms = [
         e.select(e(graph.eq, _covering(c, index, w, shift), here), _covering(c, grad, w, shift), 0.0)
         for shift in _shifts(c, w)
@@ -156,16 +158,13 @@ def _shifts(c: Call, w: Window) -> Iterator[tuple[int, ...]]:
     return itertools.product(*(range(b + 1) for b in most))
 
 
-def _with_ends(c: Call, x: Value, outside: float, w: Window) -> Value:
+def _with_windows(c: Call, x: Value, outside: float, w: Window) -> Value:
     """What is known of each window, with `outside` for windows in front and behind that do not exist."""
     lead, low, high = len(c.shape) - w.rank, _most_before(w), list[int]()
     for i, s in enumerate(w.strides):
         missing = _last(c, w, i) - shape_of(x)[lead + i]
         high.append(max(0, missing) if isinstance(missing, int) else w.size[i] // s + 2)
-    if not any((*low, *high)):
-        return x
-    zeros = (0,) * lead
-    return c.e(graph.pad, x, low=zeros + low, high=zeros + tuple(high), value=outside)
+    return with_ends(c, x, low, high, outside)
 
 
 def _last(c: Call, w: Window, i: int) -> Dim:
@@ -234,7 +233,7 @@ def avg_pool_backward(
     e, spatial = c.e, c.shape[-rank:]
     w = how.window(c, spatial, shape_of(grad_output)[-rank:])
     grad = e.cast(grad_output, wide_elem(c.elem))
-    grad = _with_ends(c, e.map(graph.div, grad, counting.divisor(c, w, spatial, grad)), 0.0, w)
+    grad = _with_windows(c, e.map(graph.div, grad, counting.divisor(c, w, spatial, grad)), 0.0, w)
     terms: list[Value] = []
     for shift in _shifts(c, w):
         term = _covering(c, grad, w, shift)

@@ -10,9 +10,10 @@ from collections.abc import Callable, Sequence
 import torch
 
 from graphfuse.dialects import graph
+from graphfuse.dialects.elementwise import neutral
 from graphfuse.frontends.emit import elem_of, shape_of
 from graphfuse.frontends.fx.lowering import Call, Number, Operand, lowers, wide_elem
-from graphfuse.frontends.fx.ops.index import adjacent, joined, places_of
+from graphfuse.frontends.fx.ops.index import joined, places_of
 from graphfuse.frontends.fx.ops.movement import fits_view, strided_places
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import BOOL, I64, U8, Scalar
@@ -41,7 +42,7 @@ def scatter_reduce(
     c.want(c.elem != BOOL, "reductions of bool")
     out, (updates,) = e.cast(self, elem), (e.cast(x, elem) for x in src.values())
     if not include_self:
-        out = write(c, out, axis, index, _identity(kind, elem), "set")
+        out = write(c, out, axis, index, neutral({"add": "sum", "mul": "prod"}.get(kind, kind), elem), "set")
     out = write(c, out, axis, index, updates, kind)
     if reduce == "mean":
         ones = e.full(shape_of(self), elem, 1)
@@ -50,16 +51,6 @@ def scatter_reduce(
         count = write(c, ones, axis, index, 1, "add")
         out = e(graph.div if elem.is_float else graph.floordiv_, out, count)
     return e.cast(out, c.elem)
-
-
-def _identity(kind: str, elem: Scalar) -> float:
-    """What a combination begins with."""
-    if kind in ("add", "mul"):
-        return int(kind == "mul")
-    if elem.is_float:
-        return float("-inf" if kind == "max" else "inf")
-    low = -(1 << (elem.bits - 1)) if elem.is_signed else 0
-    return low if kind == "max" else low + (1 << elem.bits) - 1
 
 
 def _scattered(c: Call, x: Value, axis: int, index: Value, src: Operand, kind: str) -> Value:
@@ -92,10 +83,8 @@ def index_put(
     e = c.e
     if (masked := _masked(c, self, indices, values, accumulate)) is not None:
         return masked
-    places = places_of(c, indices)
+    places, rest, lead = places_of(c, self, indices)
     shape, at = joined(c, self, indices, trusted=trusted)
-    rest = [i for i in range(len(shape_of(self))) if i not in places]
-    lead = sum(i < places[0] for i in rest) if adjacent(places) else 0
     sizes = [shape_of(self)[i] for i in rest]
     updates = e.broadcast(c.value(values), (*sizes[:lead], *shape, *sizes[lead:]))
     after = range(lead + len(shape), len(shape) + len(rest))
