@@ -50,6 +50,12 @@ def order_of(fake: Any) -> tuple[int, ...] | None:
     return dense_order(dims_of(fake.shape), dims_of(fake.stride()))
 
 
+def stored_order(fake: Any) -> tuple[int, ...]:
+    """The order in which a part takes or gives a tensor: what has gaps is made contiguous before the call."""
+    order = order_of(fake)
+    return tuple(range(fake.dim())) if order is None else order
+
+
 def type_of(fake: Any) -> Tensor:
     """The type of a fake tensor. Raises `Unsupported` where we have no such element or size."""
     elem = element_of(fake.dtype)
@@ -144,8 +150,7 @@ class _Importer:
     def params(self, nodes: Sequence[fx.Node]) -> Params:
         """Parameters as they lie in memory; each node stands for the tensor that torch means by it."""
         logical = [type_of(n.meta["val"]) for n in nodes]
-        # what has gaps is made contiguous before the call
-        orders = [order_of(n.meta["val"]) or tuple(range(t.rank)) for n, t in zip(nodes, logical, strict=True)]
+        orders = [stored_order(n.meta["val"]) for n in nodes]
         types = [Tensor(tuple(t.shape[i] for i in o), t.elem) for t, o in zip(logical, orders, strict=True)]
         params = Params(tuple(types), tuple(n.name for n in nodes))
         for node, stored, order in zip(nodes, params.values, orders, strict=True):
@@ -164,8 +169,7 @@ class _Importer:
         (value,) = self.values[node]
         assert value is not None, "outputs are tensors"
         value = self._sized(value, type_of(node.meta["val"]))
-        order = order_of(node.meta["val"])
-        return self.e.permute(value, order or tuple(range(len(order or node.meta["val"].shape))))
+        return self.e.permute(value, stored_order(node.meta["val"]))
 
     def tensor_type(self, fake: Any) -> Tensor:
         """The type of a fake tensor in the function."""

@@ -110,8 +110,6 @@ def _product(args: Sequence[Any]) -> Dim:
 
 def ranges_of(value: Any) -> dict[str, tuple[int, int]]:
     """The bounds of every symbol in a SymInt."""
-    if not isinstance(value, torch.SymInt):
-        return {}
     out: dict[str, tuple[int, int]] = {}
     for name, expr in expressions(value).items():
         bounds = value.node.shape_env.bound_sympy(expr)

@@ -16,6 +16,7 @@ from graphfuse.frontends.emit import Emitter, elem_of, shape_of
 from graphfuse.frontends.fx.lowering import Arguments, Call, Results, lowers, wide_elem
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import BOOL
+from graphfuse.symbolic import static
 
 aten = torch.ops.aten
 SCORES, VALUES, KEYS = "bhqd,bhkd->bhqk", "bhqk,bhkd->bhqd", "bhqk,bhqd->bhkd"
@@ -36,9 +37,7 @@ class Attention(Arguments):
     @property
     def factor(self) -> float:
         """What products are multiplied by."""
-        width = shape_of(self.query)[-1]
-        assert isinstance(width, int)
-        return 1 / math.sqrt(width) if self.scale is None else float(self.scale)
+        return 1 / math.sqrt(static(shape_of(self.query)[-1])) if self.scale is None else float(self.scale)
 
     def check(self, c: Call) -> None:
         """Decline what is not compiled."""

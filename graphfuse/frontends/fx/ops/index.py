@@ -50,31 +50,26 @@ def gather(c: Call, self: Value, axis: int, index: Value, sparse_grad: bool = Fa
 @lowers(aten._unsafe_index.Tensor, trusted=True)
 def index(c: Call, self: Value, indices: Sequence[Value | None], *, trusted: bool) -> Value:
     e = c.e
-    places = places_of(c, indices)
+    places, rest, before = places_of(c, self, indices)
     if len(places) == 1:
         (axis,), (at,) = places, [i for i in indices if i is not None]
         at = c.indices(at, shape_of(self)[axis], from_end=True, trusted=trusted)
         return e(graph.take, self, at, axis=axis)
     shape, at = joined(c, self, indices, trusted=trusted)
-    rest = [i for i in range(len(shape_of(self))) if i not in places]
     got = e(graph.gather_nd, e.permute(self, [*places, *rest]), at)
     lead = len(shape)
-    before = sum(i < places[0] for i in rest) if adjacent(places) else 0
     # what was in front of the indexed dims goes there again
     order = [*range(lead, lead + before), *range(lead), *range(lead + before, lead + len(rest))]
     return e.permute(got, order)
 
 
-def places_of(c: Call, indices: Sequence[Value | None]) -> list[int]:
-    """The dims that have an index."""
-    places = [i for i, x in enumerate(indices) if x is not None]
+def places_of(c: Call, x: Value, indices: Sequence[Value | None]) -> tuple[list[int], list[int], int]:
+    """The dims of x that have an index, the others, and how many of those stay in front."""
+    places = [i for i, index in enumerate(indices) if index is not None]
     c.want(bool(places), "it has no index")
-    return places
-
-
-def adjacent(places: Sequence[int]) -> bool:
-    """Whether dims follow one another."""
-    return list(places) == list(range(places[0], places[-1] + 1))
+    rest = [i for i in range(len(shape_of(x))) if i not in places]
+    are_adjacent = places == list(range(places[0], places[-1] + 1))
+    return places, rest, sum(i < places[0] for i in rest) if are_adjacent else 0
 
 
 def joined(c: Call, x: Value, indices: Sequence[Value | None], *, trusted: bool) -> tuple[tuple[Dim, ...], Value]:

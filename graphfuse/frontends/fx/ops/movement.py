@@ -10,7 +10,7 @@ import torch
 from graphfuse.constraints import decided
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import shape_of
-from graphfuse.frontends.fx.lowering import Call, Number, Unsupported, lowers
+from graphfuse.frontends.fx.lowering import Call, Number, lowers
 from graphfuse.frontends.fx.sizes import dense_order, dims_of
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import BOOL, I64
@@ -161,19 +161,17 @@ def roll(c: Call, self: Value, shifts: Sequence[int], dims: Sequence[int] = ()) 
 
 @lowers(aten.constant_pad_nd.default)
 def constant_pad_nd(c: Call, self: Value, pad: Sequence[Dim], value: Number = 0) -> Value:
-    rank = len(c.shape)
-    low, high = [0] * rank, [0] * rank
-    for i, size in enumerate(pad):
-        if not isinstance(size, int):
-            raise Unsupported("the padding is no number")
-        (high if i % 2 else low)[rank - 1 - i // 2] = size
+    sizes = [p for p in pad if isinstance(p, int)]
+    c.want(len(sizes) == len(pad), "the padding is no number")
+    # from the last dim to the first, in front of it and behind; negative ones cut
+    zeros = [0] * (len(c.shape) - len(pad) // 2)
+    low, high = [*zeros, *sizes[-2::-2]], [*zeros, *sizes[::-2]]
     x = self
     for axis, (lo, hi) in enumerate(zip(low, high, strict=True)):
         cut_low, cut_high = max(0, -lo), max(0, -hi)
-        if cut_low or cut_high:
-            x = c.e.slice(x, axis, cut_low, shape_of(x)[axis] - cut_low - cut_high)
+        x = c.e.slice(x, axis, cut_low, shape_of(x)[axis] - cut_low - cut_high)
     low, high = [max(0, p) for p in low], [max(0, p) for p in high]
-    if not any(low) and not any(high):
+    if not any((*low, *high)):
         return x
     filling = c.value(value).op
     assert filling is not None

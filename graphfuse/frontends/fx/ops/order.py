@@ -14,6 +14,7 @@ from graphfuse.frontends.emit import elem_of, shape_of
 from graphfuse.frontends.fx.lowering import Call, lowers
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import BOOL, I32
+from graphfuse.symbolic import static
 
 aten = torch.ops.aten
 LONGEST = 32
@@ -28,8 +29,7 @@ class _Line:
         size = shape_of(x)[axis]
         c.want(isinstance(size, int) and 0 < size <= LONGEST, f"lines of more than {LONGEST} elements, or of none")
         c.want(elem_of(x) != BOOL, "an order of bool")
-        assert isinstance(size, int)
-        self.size, self.x = size, c.e.move_axis(x, axis, -1)
+        self.size, self.x, self.axis = static(size), c.e.move_axis(x, axis, -1), len(shape_of(x)) - 1
         pairs = (*shape_of(self.x), size)
         self.here = c.e.broadcast(c.e.unsqueeze(self.x, -1), pairs)
         self.other = c.e.broadcast(c.e.unsqueeze(self.x, -2), pairs)
@@ -52,8 +52,7 @@ class _Line:
 
     def first(self, chosen: Value) -> Sequence[Value]:
         """The first element of each line that is chosen, and where it is."""
-        e = self.e
-        axis = len(shape_of(self.x)) - 1
+        e, axis = self.e, self.axis
         place = e.reduce(e.select(chosen, e.iota(shape_of(self.x), axis), self.size - 1), "min", (axis,))
         found = e(graph.take_along, self.x, place, axis=axis)
         return [e.reshape(v, self.c.shape) for v in (found, place)]
@@ -74,7 +73,7 @@ def median_dim(c: Call, self: Value, axis: int, keepdim: bool = False, *, ignore
     if not elem_of(self).is_float:
         return line.first(e.map(graph.eq, line.ranks(), (line.size - 1) // 2))
     is_number = e.cast(e(graph.not_, e(graph.isnan, line.x)), I32)
-    numbers = e.reduce(is_number, "sum", (len(shape_of(line.x)) - 1,))
+    numbers = e.reduce(is_number, "sum", (line.axis,))
     middle = e.map(graph.max_, e.map(graph.floordiv_, e.map(graph.sub, numbers, 1), 2), 0)
     if not ignores_nan:  # the first NaN
         middle = e.select(e.map(graph.lt, numbers, line.size), numbers, middle)
@@ -91,7 +90,7 @@ def median(c: Call, self: Value, *, ignores_nan: bool) -> Value:
 def mode(c: Call, self: Value, axis: int, keepdim: bool = False) -> Sequence[Value]:
     """The most frequent element, of several the smallest, and where it is last."""
     e, line = c.e, _Line(c, self, axis)
-    axis = len(shape_of(line.x)) - 1
+    axis = line.axis
     counts = line.count(e(graph.eq, line.other, line.here))
     is_most = e.map(graph.eq, counts, e.reduce(counts, "max", (axis,)))
     ranks = e.select(is_most, line.ranks(), line.size)

@@ -85,21 +85,16 @@ def any_(c: Call, self: Value, dim: Dims = None, keepdim: bool = False, *, kind:
     return c.e.cast(c.e.reduce(c.truth(self), kind, axes, keepdims=keepdim), c.elem)
 
 
-@lowers(aten.var.correction)
-def var(c: Call, self: Value, dim: Dims = None, correction: Number | None = None, keepdim: bool = False) -> Value:
-    return var_mean(c, self, dim, correction, keepdim)[0]
-
-
 @lowers(aten.std.correction)
 def std(c: Call, self: Value, dim: Dims = None, correction: Number | None = None, keepdim: bool = False) -> Value:
     return c.rounded(c.e(graph.sqrt, _moments(c, self, dim, correction, keepdim)[0]))
 
 
-@lowers(aten.var_mean.correction)
+@lowers(aten.var.correction, aten.var_mean.correction)
 def var_mean(
     c: Call, self: Value, dim: Dims = None, correction: Number | None = None, keepdim: bool = False
 ) -> Sequence[Value]:
-    return [c.rounded(v) for v in _moments(c, self, dim, correction, keepdim)]
+    return [c.rounded(v) for v in _moments(c, self, dim, correction, keepdim)[: len(c.outs)]]
 
 
 def _moments(c: Call, x: Value, dim: Dims, correction: Number | None, keepdim: bool) -> tuple[Value, Value]:
