@@ -152,11 +152,8 @@ def _compile(
 
 def _gpu(gm: fx.GraphModule) -> int | None:
     """A GPU that tensors of a graph are on."""
-    for node in gm.graph.nodes:
-        value = node.meta.get("val")
-        if isinstance(value, torch.Tensor) and value.device.type == "cuda":
-            return value.device.index
-    return None
+    values = (n.meta.get("val") for n in gm.graph.nodes)
+    return next((v.device.index for v in values if isinstance(v, torch.Tensor) and v.device.type == "cuda"), None)
 
 
 def _recording(gm: fx.GraphModule, kind: str, compiled: CompiledGraph) -> Recording | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._prims_common import make_contiguous_strides_for
 
 from graphfuse.artifact import Executable
 from graphfuse.errors import InputError
@@ -43,13 +44,9 @@ def layout_of(fake: Any, *, is_kept: bool = False) -> Layout:
     size, promised = dims_of(fake.shape), dims_of(fake.stride())
     if order_of(fake) is not None:
         return Layout(size, promised, fake.dtype)
-    stride: list[Dim] = []
-    step: Dim = 1
-    for d in reversed(size):
-        stride.insert(0, step)
-        step = step * d
     overlaps = any(s == 0 and d != 1 for s, d in zip(promised, size, strict=True))
-    return Layout(size, tuple(stride), fake.dtype, () if is_kept or overlaps else promised)
+    stride = dims_of(make_contiguous_strides_for(fake.shape))
+    return Layout(size, stride, fake.dtype, () if is_kept or overlaps else promised)
 
 
 def readable(tensor: torch.Tensor, mask: int) -> torch.Tensor:

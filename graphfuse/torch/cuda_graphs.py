@@ -55,15 +55,10 @@ def recording_of(
 
 def _unsafe(gm: fx.GraphModule) -> str:
     """An operator that cannot be captured: its result's size depends on data, or torch says so."""
-    for node in gm.graph.nodes:
-        target = node.target
-        if isinstance(target, torch._ops.OpOverload):
-            tags = target.tags
-            if {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output} & set(tags):
-                return node.name
-            if getattr(torch.Tag, "cudagraph_unsafe", None) in tags:
-                return node.name
-    return ""
+    tags = {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output}
+    tags.add(getattr(torch.Tag, "cudagraph_unsafe", torch.Tag.dynamic_output_shape))  # not every torch has it
+    operators = (n for n in gm.graph.nodes if isinstance(n.target, torch._ops.OpOverload))
+    return next((n.name for n in operators if not tags.isdisjoint(n.target.tags)), "")
 
 
 def _mutated(gm: fx.GraphModule) -> tuple[int, ...]:

@@ -100,17 +100,17 @@ def _compacted(graph: fx.Graph, out: Cut, returned: int) -> set[fx.Node]:
         and o not in mine
         and order_of(o.meta["val"]) is None
         and out.kinds[base_of(o, out)] is Kind.COMPUTE
-        and all(_is_in_part_of(u, base_of(o, out), out) for u in _readers(o, out))
+        and all(_is_in_part_of(u, base_of(o, out), out) for u in _readers(o, out) if u.op != "output")
     }
 
 
 def _readers(node: fx.Node, out: Cut) -> Iterator[fx.Node]:
-    """What reads a node, itself or through views, but for what is returned."""
+    """What reads a node, itself or through views that are not computed."""
     for user in node.users:
-        if out.kinds[user] is Kind.VIEW:
-            yield from _readers(user, out)
-        elif user.op != "output":
+        if out.kinds[user] is not Kind.VIEW:
             yield user
+        elif user not in out.compacted:
+            yield from _readers(user, out)
 
 
 def _is_in_part_of(reader: fx.Node, node: fx.Node, out: Cut) -> bool:
@@ -233,18 +233,4 @@ def _is_output(node: fx.Node, inside: set[fx.Node], out: Cut) -> bool:
     """Whether a computed tensor is read outside, itself or through a view."""
     if node in out.compacted:
         return True
-    if out.kinds[node] is not Kind.COMPUTE:
-        return False
-    pending, seen = list(node.users), set[fx.Node]()
-    while pending:
-        user = pending.pop()
-        if user in seen:
-            continue
-        seen.add(user)
-        if user in out.compacted:
-            continue
-        if out.kinds[user] is Kind.VIEW:
-            pending += user.users
-        elif user not in inside:
-            return True
-    return False
+    return out.kinds[node] is Kind.COMPUTE and any(user not in inside for user in _readers(node, out))

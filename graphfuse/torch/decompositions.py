@@ -40,10 +40,8 @@ def _asking(op: Any, fn: Callable[..., Any]) -> Callable[..., Any]:
     return decomposed
 
 
-KEPT: frozenset[Any] = frozenset(
-    {torch.ops.aten.native_dropout.default, torch.ops.aten.max_unpool2d.default, torch.ops.aten.max_unpool3d.default}
-)
-"""Operators that torch runs better than what they are decomposed into; or which then no longer look at indices."""
+KEPT: frozenset[Any] = frozenset({torch.ops.aten.native_dropout.default})
+"""Operators that torch runs better than what they are decomposed into."""
 MORE: tuple[Any, ...] = (
     torch.ops.aten.dist.default, torch.ops.aten.ldexp.Tensor, torch.ops.aten.grid_sampler_2d.default,
 )  # fmt: skip

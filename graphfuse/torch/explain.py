@@ -5,7 +5,7 @@ The model runs twice on the inputs: once as Dynamo cuts it into graphs, once com
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -149,13 +149,11 @@ def _record(into: list[GraphReport], kind: str, compiled: CompiledGraph) -> None
 
 def _graph(kind: str, compiled: CompiledGraph) -> GraphReport:
     cut = compiled.cut
-    counts: Counter[tuple[str, str]] = Counter()
-    where: dict[tuple[str, str], dict[str, None]] = {}
+    left: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for node, reason in cut.reasons.items():
-        key = str(node.target), reason
-        counts[key] += 1
-        if (loc := loc_of(node)) is not None:
-            where.setdefault(key, {})[f"{loc.file}:{loc.line}"] = None
+        loc = loc_of(node)
+        left[str(node.target), reason].append("" if loc is None else f"{loc.file}:{loc.line}")
+    most_first = sorted(left.items(), key=lambda found: -len(found[1]))
     hints = _hints(cut.kinds)
     operators = sum(k in (Kind.COMPUTE, Kind.VIEW) and n.op == "call_function" for n, k in cut.kinds.items())
     return GraphReport(
@@ -163,7 +161,7 @@ def _graph(kind: str, compiled: CompiledGraph) -> GraphReport:
         len(cut.kinds),
         operators,
         tuple(_part(p, r, hints) for p, r in zip(compiled.parts, cut.regions, strict=True)),
-        tuple(Extern(op, why, n, tuple(where.get((op, why), ()))) for (op, why), n in counts.most_common()),
+        tuple(Extern(op, why, len(at), tuple(dict.fromkeys(filter(None, at)))) for (op, why), at in most_first),
         compiled.seconds,
         tuple(_graph("body", g) for g in {id(g): g for g in compiled.bodies.values()}.values()),
     )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from graphfuse.errors import UsageError
+from graphfuse.errors import UsageError, meant
 from graphfuse.knobs import Numerics, numerics_of
 
 MODES: dict[str, dict[str, Any]] = {
@@ -41,11 +40,10 @@ def options_of(mode: str | None, options: Mapping[str, Any] | None) -> TorchOpti
         if mode not in MODES:
             raise UsageError(f"mode: expected one of {', '.join(MODES)}, found {mode!r}")
         chosen = replace(chosen, **MODES[mode])
-    known = {f.name: f for f in fields(TorchOptions)}
+    known = [f.name for f in fields(TorchOptions)]
     for name, value in (options or {}).items():
         if name not in known:
-            close = difflib.get_close_matches(str(name), known, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
+            hint = meant(str(name), known)
             raise UsageError(f"options: expected one of {', '.join(known)}, found {name!r}{hint}")
         if name == "numerics":
             value = numerics_of(value)

@@ -165,10 +165,7 @@ def _open_sizes(value: Any) -> Iterator[tuple[int, torch.SymInt]]:
 
 def _expressions(nodes: Sequence[fx.Node]) -> Mapping[str, Any]:
     """What each symbol of the graph stands for."""
-    out: dict[str, Any] = {}
-    for size in sizes_of(nodes):
-        out.update(expressions(size))
-    return out
+    return {name: expr for size in sizes_of(nodes) for name, expr in expressions(size).items()}
 
 
 def sizes_of(nodes: Iterable[fx.Node]) -> Iterator[Any]:
