@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterator, Sequence
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
+from graphfuse.frontends.emit import Emitter, Shape, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import Node, onnx_op
 from graphfuse.frontends.onnx.ops.control import loop_of
 from graphfuse.ir.core import Value
@@ -16,46 +15,22 @@ from graphfuse.symbolic import Dim, product
 
 def matmul_of(e: Emitter, a: Value, b: Value, elem: Scalar | None = None) -> Value:
     """numpy's matmul: vectors are promoted, leading dims broadcast."""
-    labels = iter(c for c in string.ascii_lowercase if c not in "kmn")
-    lhs, rhs = list(shape_of(a)), list(shape_of(b))
-    row, column = ("m" if len(lhs) > 1 else ""), ("n" if len(rhs) > 1 else "")
-    lead_a, lead_b = lhs[:-2], rhs[:-2]
-    names_a: list[str] = []
-    names_b: list[str] = []
-    names_out: list[str] = []
-    squeeze_a: list[int] = []
-    squeeze_b: list[int] = []
-    shape: list[Dim] = []
-    depth = max(len(lead_a), len(lead_b))
-    for i in range(depth):
-        at_a, at_b = i - depth + len(lead_a), i - depth + len(lead_b)
-        dim_a = lead_a[at_a] if at_a >= 0 else None
-        dim_b = lead_b[at_b] if at_b >= 0 else None
-        label = next(labels)
-        names_out.append(label)
-        shape.append(e.broadcast_dim(1 if dim_a is None else dim_a, 1 if dim_b is None else dim_b))
-        # a dim of 1 against another size is left out of its operand: contract has no broadcasting
-        if dim_a is not None:
-            if dim_a == 1 and dim_b not in (None, 1):
-                squeeze_a.append(at_a)
-            else:
-                names_a.append(label)
-        if dim_b is not None:
-            if dim_b == 1 and dim_a not in (None, 1):
-                squeeze_b.append(at_b)
-            else:
-                names_b.append(label)
-    a = e.broadcast(a, (*_wide(lead_a, shape), *lhs[-2:])) if row else a
-    b = e.broadcast(b, (*_wide(lead_b, shape), *rhs[-2:])) if column else b
-    a = e.squeeze(a, *squeeze_a) if squeeze_a else a
-    b = e.squeeze(b, *squeeze_b) if squeeze_b else b
-    spec = f"{''.join(names_a)}{row}k,{''.join(names_b)}k{column}->{''.join(names_out)}{row}{column}"
-    return e.contract(a, b, spec, elem)
+    row, column = ("m" if tensor(a).rank > 1 else ""), ("n" if tensor(b).rank > 1 else "")
+    lead = e.broadcast_shape(shape_of(a)[:-2], shape_of(b)[:-2])
+    labels = "".join(c for c in string.ascii_lowercase if c not in "kmn")[: len(lead)]
+    a, labels_a = _led_by(e, a, lead, labels)
+    b, labels_b = _led_by(e, b, lead, labels)
+    return e.contract(a, b, f"{labels_a}{row}k,{labels_b}k{column}->{labels}{row}{column}", elem)
 
 
-def _wide(lead: Sequence[Dim], shape: Sequence[Dim]) -> Iterator[Dim]:
-    """Leading dims as those they broadcast to, but those of 1, which stay."""
-    return (1 if d == 1 else want for d, want in zip(lead, shape[len(shape) - len(lead) :], strict=True))
+def _led_by(e: Emitter, x: Value, lead: Shape, labels: str) -> tuple[Value, str]:
+    """An operand whose leading dims, right-aligned, are those of a product, and their labels."""
+    own = shape_of(x)[:-2]
+    of_product = list(zip(own, lead[len(lead) - len(own) :], labels[len(lead) - len(own) :], strict=True))
+    x = e.broadcast(x, (*(1 if d == 1 else want for d, want, _ in of_product), *shape_of(x)[-2:]))
+    # a dim of 1 against another size is left out: contract has no broadcasting
+    thin = [i for i, (d, want, _) in enumerate(of_product) if d == 1 and want != 1]
+    return e.squeeze(x, *thin), "".join(label for i, (_, _, label) in enumerate(of_product) if i not in thin)
 
 
 @onnx_op("MatMul")
