@@ -41,9 +41,10 @@ from graphfuse.frontends.onnx.host_types import (
 from graphfuse.frontends.onnx.importer import input_types
 from graphfuse.frontends.onnx.load import Loaded, default_opset, load, tensor_array
 from graphfuse.frontends.onnx.node import UnknownValueError
+from graphfuse.frontends.onnx.protos import subgraphs
 from graphfuse.frontends.onnx.python_ops import ON_STRINGS
 from graphfuse.frontends.onnx.sink_shapes import lift_constants, name_nodes, sink_shapes
-from graphfuse.frontends.onnx.specialise import array_of_strings, subgraphs_of
+from graphfuse.frontends.onnx.specialise import array_of_strings
 from graphfuse.host.program import Attribute, Constant, HostGraph, HostNode, HostPart, Texts
 from graphfuse.ir import snapshots
 from graphfuse.ir.core import Func, tensor_of
@@ -55,6 +56,7 @@ from graphfuse.targets import Target
 
 Dims = Mapping[str, "int | tuple[int, int]"]
 Types: TypeAlias = "Mapping[str, ValueType | None]"
+Row: TypeAlias = "Sequence[ValueType | None]"
 
 MOST_DRAFTS = 16
 """Times that a loop's body is typed: each time another dim of what it carries has turned out to change."""
@@ -264,7 +266,7 @@ class _Drafts:
         loc = location(node, self.loaded.file)
         try:
             if is_control(node):
-                made, bodies = _CONTROL[node.op_type](self, node, known, constants)
+                made, bodies = _CONTROL[node.op_type](_Flow(self, node, known, constants, dict(self.ranges)))
             else:
                 made = types_made(node, known, constants, self.loaded.model.opset_import, self.fresh)
                 bodies = self._kernel(node)
@@ -289,62 +291,6 @@ class _Drafts:
         made = tuple(tensor_of(v) for v in func.outputs)
         return (_Draft(part.inputs, part.outputs, made, {}, (_DraftedPart(part, func),)),)
 
-    def body(
-        self, graph: Any, inputs: Sequence[ValueType | None], known: Types, constants: Mapping[str, Array]
-    ) -> _Draft:
-        """A body whose inputs have these types."""
-        names = [i.name for i in graph.input]
-        outer = {n: a for n, a in constants.items() if n not in names}
-        return self.draft(graph, {**known, **dict(zip(names, inputs, strict=True))}, outer)
-
-    def steady(
-        self,
-        graph: Any,
-        carried: Sequence[ValueType | None],
-        known: Types,
-        constants: Mapping[str, Array],
-        before: Sequence[ValueType | None] = (),
-        after: Sequence[ValueType | None] = (),
-        skip: int = 0,
-    ) -> tuple[list[ValueType | None], _Draft]:
-        """What a loop carries, for all iterations: its body gives what it takes, from output `skip` on."""
-        state, changing = list(carried), set[Dim]()
-
-        def changed() -> Dim:
-            changing.add(out := self.fresh())
-            return out
-
-        for _ in range(MOST_DRAFTS):
-            draft = self.body(graph, [*before, *state, *after], known, constants)
-            found = draft.types[skip : skip + len(state)]
-            now = [_widened(a, b, changing, changed) for a, b in zip(state, found, strict=True)]
-            if now == state:
-                return state, draft
-            state = now
-        raise UnsupportedError(
-            f"the shapes of what a loop carries keep changing after {MOST_DRAFTS} iterations", Loc(self.loaded.file)
-        )
-
-
-def _widened(a: ValueType | None, b: ValueType | None, changing: set[Dim], fresh: Any) -> ValueType | None:
-    """`joined`, where the dims of `a` that are known to change need no new symbol."""
-    match a, b:
-        case (Tensor(), Tensor()) if a.elem == b.elem and a.rank == b.rank:
-            return Tensor(_widened_dims(a.shape, b.shape, changing, fresh), a.elem)
-        case (Strings(), Strings()) if len(a.shape) == len(b.shape):
-            return Strings(_widened_dims(a.shape, b.shape, changing, fresh))
-        case (Sequenced(), Sequenced()) | (Maybe(), Maybe()):
-            known = a.element and b.element
-            return type(a)(_widened(a.element, b.element, changing, fresh) if known else a.element or b.element)
-        case (Mapped(), Mapped()) if a == b:
-            return a
-        case _:
-            return None
-
-
-def _widened_dims(a: Sequence[Dim], b: Sequence[Dim], changing: set[Dim], fresh: Any) -> tuple[Dim, ...]:
-    return tuple(x if x == y or x in changing else fresh() for x, y in zip(a, b, strict=True))
-
 
 def _array(tensor: Any, loaded: Loaded) -> Array:
     texts = array_of_strings(tensor)
@@ -361,71 +307,102 @@ def _type_of(array: Array) -> ValueType:
 _Control: TypeAlias = "tuple[list[ValueType | None], tuple[_Draft, ...]]"
 
 
-def _if(d: _Drafts, node: Any, known: Types, constants: Mapping[str, Array]) -> _Control:
-    outer = dict(d.ranges)
-    drafts = tuple(d.body(g, (), known, constants) for g in subgraphs_of(node))
-    first, second = ([renewed(t, outer, d.fresh) for t in draft.types] for draft in drafts)
-    return [joined(a, b, d.fresh) for a, b in zip(first, second, strict=True)], drafts
+@dataclass(frozen=True, slots=True)
+class _Flow:
+    """A node of control flow, and what is known around it. Symbols that are not in `outer` are those of its bodies."""
+
+    d: _Drafts
+    node: Any
+    known: Types
+    constants: Mapping[str, Array]
+    outer: Mapping[str, tuple[int, int]]
+
+    @property
+    def inputs(self) -> list[ValueType | None]:
+        """The types of its inputs."""
+        return [self.known[n] if n else None for n in self.node.input]
+
+    def unsupported(self, message: str) -> UnsupportedError:
+        """The error of what it cannot be run with."""
+        return UnsupportedError(f"{self.node.op_type}: {message}", location(self.node, self.d.loaded.file))
+
+    def body(self, graph: Any, inputs: Row = ()) -> _Draft:
+        """A body whose inputs have these types."""
+        names = [i.name for i in graph.input]
+        outer = {n: a for n, a in self.constants.items() if n not in names}
+        return self.d.draft(graph, {**self.known, **dict(zip(names, inputs, strict=True))}, outer)
+
+    def steady(
+        self, carried: Row, before: Row = (), after: Row = (), skip: int = 0
+    ) -> tuple[list[ValueType | None], _Draft]:
+        """What a loop carries, for all iterations: its body gives what it takes, from output `skip` on."""
+        (graph,) = subgraphs(self.node)
+        state, changing = list(carried), set[Dim]()
+
+        def changed() -> Dim:
+            changing.add(out := self.d.fresh())
+            return out
+
+        for _ in range(MOST_DRAFTS):
+            draft = self.body(graph, [*before, *state, *after])
+            found = draft.types[skip : skip + len(state)]
+            now = [joined(a, b, changed, changing) for a, b in zip(state, found, strict=True)]
+            if now == state:
+                return state, draft
+            state = now
+        raise UnsupportedError(
+            f"the shapes of what a loop carries keep changing after {MOST_DRAFTS} iterations", Loc(self.d.loaded.file)
+        )
+
+    def seen(self, types: Row) -> list[ValueType | None]:
+        """Types of a body, from outside of it."""
+        return [renewed(t, self.outer, self.d.fresh) for t in types]
+
+    def left_behind(self, state: Row, stacked: Row, length: Dim, axes: Sequence[int]) -> list[ValueType | None]:
+        """What a loop gives: what it carried, and what it stacked along axes."""
+        out = self.seen(state)
+        for i, t in enumerate(stacked):
+            if not isinstance(t, Tensor):
+                raise self.unsupported("what it stacks: expected tensors of numbers whose rank is known")
+            (seen,) = self.seen([t])
+            assert isinstance(seen, Tensor), "it was one"
+            at = int(axes[i % len(axes)]) % (t.rank + 1)
+            out.append(Tensor((*seen.shape[:at], length, *seen.shape[at:]), t.elem))
+        return out
 
 
-def _loop(d: _Drafts, node: Any, known: Types, constants: Mapping[str, Array]) -> _Control:
-    outer = dict(d.ranges)
-    (graph,) = subgraphs_of(node)
-    carried = [known[n] for n in node.input[2:]]
-    before = (Tensor((), I64), Tensor((), BOOL))
-    state, draft = d.steady(graph, carried, known, constants, before, skip=1)
-    return _outputs(d, node, outer, state, draft.types[1 + len(state) :], d.fresh(), (0,)), (draft,)
+def _if(f: _Flow) -> _Control:
+    drafts = tuple(f.body(g) for g in subgraphs(f.node))
+    first, second = (f.seen(draft.types) for draft in drafts)
+    return [joined(a, b, f.d.fresh) for a, b in zip(first, second, strict=True)], drafts
 
 
-def _scan(d: _Drafts, node: Any, known: Types, constants: Mapping[str, Array]) -> _Control:
-    outer = dict(d.ranges)
-    (graph,) = subgraphs_of(node)
-    attributes = plain_attributes(node, location(node, d.loaded.file))
-    scanned = int(attributes["num_scan_inputs"])
-    types = [known[n] for n in node.input]
+def _loop(f: _Flow) -> _Control:
+    state, draft = f.steady(f.inputs[2:], before=(Tensor((), I64), Tensor((), BOOL)), skip=1)
+    return f.left_behind(state, draft.types[1 + len(state) :], f.d.fresh(), (0,)), (draft,)
+
+
+def _scan(f: _Flow) -> _Control:
+    attributes = plain_attributes(f.node, location(f.node, f.d.loaded.file))
+    scanned, types = int(attributes["num_scan_inputs"]), f.inputs
     states, xs = types[: len(types) - scanned], types[len(types) - scanned :]
     slices: list[ValueType | None] = []
     length: Dim = 0
     for x, axis in zip(xs, attributes.get("scan_input_axes", [0] * scanned), strict=True):
         if not isinstance(x, Tensor):
-            raise UnsupportedError("Scan: expected tensors of numbers", location(node, d.loaded.file))
+            raise f.unsupported("expected tensors of numbers")
         at = int(axis) % x.rank
         length = x.shape[at]
         slices.append(Tensor(x.shape[:at] + x.shape[at + 1 :], x.elem))
-    state, draft = d.steady(graph, states, known, constants, after=slices)
+    state, draft = f.steady(states, after=slices)
     stacked = draft.types[len(state) :]
-    axes = attributes.get("scan_output_axes", [0] * len(stacked))
-    return _outputs(d, node, outer, state, stacked, length, axes), (draft,)
+    return f.left_behind(state, stacked, length, attributes.get("scan_output_axes", [0] * len(stacked))), (draft,)
 
 
-def _outputs(
-    d: _Drafts,
-    node: Any,
-    outer: Mapping[str, tuple[int, int]],
-    state: Sequence[ValueType | None],
-    stacked: Sequence[ValueType | None],
-    length: Dim,
-    axes: Sequence[int],
-) -> list[ValueType | None]:
-    """What a loop leaves behind: what it carried, and what it stacked along axes."""
-    out = [renewed(t, outer, d.fresh) for t in state]
-    for i, t in enumerate(stacked):
-        if not isinstance(t, Tensor):
-            message = f"{node.op_type}: what it stacks: expected tensors of numbers whose rank is known"
-            raise UnsupportedError(message, location(node, d.loaded.file))
-        seen = renewed(t, outer, d.fresh)
-        assert isinstance(seen, Tensor), "it was one"
-        at = int(axes[i % len(axes)]) % (t.rank + 1)
-        out.append(Tensor((*seen.shape[:at], length, *seen.shape[at:]), t.elem))
-    return out
-
-
-def _sequence_map(d: _Drafts, node: Any, known: Types, constants: Mapping[str, Array]) -> _Control:
-    outer = dict(d.ranges)
-    (graph,) = subgraphs_of(node)
-    types = [known[n] for n in node.input]
-    draft = d.body(graph, [t.element if isinstance(t, Sequenced) else t for t in types], known, constants)
-    return [Sequenced(renewed(t, outer, d.fresh)) for t in draft.types], (draft,)
+def _sequence_map(f: _Flow) -> _Control:
+    (graph,) = subgraphs(f.node)
+    draft = f.body(graph, [t.element if isinstance(t, Sequenced) else t for t in f.inputs])
+    return [Sequenced(t) for t in f.seen(draft.types)], (draft,)
 
 
 _CONTROL = {"If": _if, "Loop": _loop, "Scan": _scan, "SequenceMap": _sequence_map}

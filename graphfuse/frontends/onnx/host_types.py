@@ -7,7 +7,7 @@ not know, such as how many elements are not 0, becomes a symbol of its own.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
@@ -65,24 +65,28 @@ COUNTED = (0, 1 << 24)
 """What such a dim may be, such as how many elements are not 0."""
 
 
-def joined(a: ValueType | None, b: ValueType | None, fresh: Fresh) -> ValueType | None:
-    """What holds for both; None if that is nothing, such as for tensors of different rank."""
+def joined(a: ValueType | None, b: ValueType | None, fresh: Fresh, changing: Container[Dim] = ()) -> ValueType | None:
+    """What holds for both; None if that is nothing, such as for tensors of different rank.
+
+    Dims of `a` that are known to be `changing` need no new symbol.
+    """
+
+    def dims_of(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[Dim, ...]:
+        return tuple(x if x == y or x in changing else fresh() for x, y in zip(a, b, strict=True))
+
     match a, b:
         case (Tensor(), Tensor()) if a.elem == b.elem and a.rank == b.rank:
-            return Tensor(_joined_dims(a.shape, b.shape, fresh), a.elem)
+            return Tensor(dims_of(a.shape, b.shape), a.elem)
         case (Strings(), Strings()) if len(a.shape) == len(b.shape):
-            return Strings(_joined_dims(a.shape, b.shape, fresh))
+            return Strings(dims_of(a.shape, b.shape))
         case (Sequenced(), Sequenced()) | (Maybe(), Maybe()):  # an empty one says nothing of its elements
             known = a.element and b.element
-            return replace(a, element=joined(a.element, b.element, fresh) if known else a.element or b.element)
+            element = joined(a.element, b.element, fresh, changing) if known else a.element or b.element
+            return replace(a, element=element)
         case (Mapped(), Mapped()) if a == b:
             return a
         case _:
             return None
-
-
-def _joined_dims(a: Sequence[Dim], b: Sequence[Dim], fresh: Fresh) -> tuple[Dim, ...]:
-    return tuple(x if x == y else fresh() for x, y in zip(a, b, strict=True))
 
 
 def renewed(t: ValueType | None, known: Ranges, fresh: Fresh) -> ValueType | None:

@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 
 from graphfuse.errors import InputError, VerifyError
 from graphfuse.frontends.host_values import Array
-from graphfuse.frontends.onnx.protos import domain_of, set_items, subgraphs
+from graphfuse.frontends.onnx.protos import domain_of, set_items
 
 Shape = tuple[int, ...]
 
@@ -81,11 +81,6 @@ def value_info(name: str, array: Array) -> onnx.ValueInfoProto:
     if array.dtype.kind in "OUS":
         return helper.make_tensor_value_info(name, onnx.TensorProto.STRING, list(array.shape))
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), list(array.shape))
-
-
-def subgraphs_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
-    """The graphs of a node, in the order of its attributes."""
-    return list(subgraphs(node))
 
 
 def array_of_strings(tensor: onnx.TensorProto) -> Array | None:
