@@ -93,7 +93,7 @@ MAY_IMPORT = {
 """Package, or module where it differs from its package, to what it may import."""
 
 ONLY_IN = {
-    "networkx": ("fusion",),
+    "networkx": ("fusion", "gpu/emulator/flow.py"),
     "onnx": ("frontends/onnx", "onnx_backend.py"),
     "onnx_ir": ("frontends/onnx",),
     "pygls": ("lsp",),
