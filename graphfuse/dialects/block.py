@@ -359,7 +359,7 @@ def load_box(
         raise VerifyError(f"expected {len(dims) + len(steps)} i64 coordinates, got {', '.join(map(str, start))}")
     if steps and not len(dims) - 2 == len(steps) == len(lower) == len(upper):
         raise VerifyError(f"expected {len(dims) - 2} corners and steps, got {lower}, {upper}, {steps}")
-    return Tile(shape, _pointer(pointer).elem)
+    return Tile(shape, pointer_of(pointer).elem)
 
 
 @opdef("block.store_view")
