@@ -6,7 +6,8 @@ Owns the block under construction and the ranges of symbols. Knows nothing about
 from __future__ import annotations
 
 import functools
-from collections.abc import Generator, Iterable, Sequence, Set
+import itertools
+from collections.abc import Container, Generator, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -18,18 +19,13 @@ from graphfuse.dialects import graph
 from graphfuse.errors import Loc, UnsupportedError, VerifyError
 from graphfuse.frontends.host_values import Array, Host, Ratio, Tracked, host
 from graphfuse.ir.core import Attr, Block, Builder, Op, OpDef, Value
+from graphfuse.ir.core import tensor_of as tensor
 from graphfuse.ir.dense import Dense, numpy_dtype
-from graphfuse.ir.types import BF16, BOOL, F16, F32, I32, I64, Scalar, Tensor
+from graphfuse.ir.types import BF16, BOOL, F16, F32, I32, I64, Scalar
 from graphfuse.symbolic import Dim, Expr, bounds, maximum, minimum, product, substitute, sym, symbols
 
 Operand = Value | Op | int | float | bool | Expr
 Shape = tuple[Dim, ...]
-
-
-def tensor(value: Value) -> Tensor:
-    """The type of a value, which is a tensor."""
-    assert isinstance(value.type, Tensor)
-    return value.type
 
 
 def shape_of(value: Value) -> Shape:
@@ -99,10 +95,7 @@ class Emitter:
 
     def fresh_symbol(self, stem: str) -> str:
         """A symbol name that nothing uses yet."""
-        n = 0
-        while f"{stem}{n}" in self.ranges:
-            n += 1
-        return f"{stem}{n}"
+        return next(numbered(stem, self.ranges))
 
     # sources
 
@@ -166,15 +159,17 @@ class Emitter:
     def map(self, kind: OpDef, *operands: Operand) -> Value:
         """Append an elementwise op; operands are broadcast, numbers take the element of the first tensor."""
         values = [o.result if isinstance(o, Op) else o for o in operands]
-        like = next(v for v in values if isinstance(v, Value))
-        shape = self.broadcast_shape(*(shape_of(v) for v in values if isinstance(v, Value)))
-        return self(
-            kind,
-            *(
-                self.broadcast(v, shape) if isinstance(v, Value) else self.full(shape, elem_of(like), _number(v))
-                for v in values
-            ),
-        )
+        return self(kind, *self._alike(values, self._joint_shape(values)))
+
+    def _joint_shape(self, operands: Iterable[Operand]) -> Shape:
+        return self.broadcast_shape(*(shape_of(v) for v in operands if isinstance(v, Value)))
+
+    def _alike(self, operands: Sequence[Operand], shape: Shape) -> list[Value]:
+        """Operands repeated to a shape, numbers with the element of the first tensor."""
+        elem = next(elem_of(v) for v in operands if isinstance(v, Value))
+        return [
+            self.broadcast(v, shape) if isinstance(v, Value) else self.full(shape, elem, _number(v)) for v in operands
+        ]
 
     def fold(self, kind: OpDef, values: Iterable[Value]) -> Value:
         """All values joined by an elementwise op, one after the other."""
@@ -189,12 +184,8 @@ class Emitter:
 
     def select(self, condition: Value, a: Operand, b: Operand) -> Value:
         """Elementwise choice with broadcasting; at least one of `a` and `b` is a tensor."""
-        like = next(v for v in (a, b) if isinstance(v, Value))
-        shape = self.broadcast_shape(*(shape_of(v) for v in (condition, a, b) if isinstance(v, Value)))
-        parts = [
-            self.broadcast(v, shape) if isinstance(v, Value) else self.full(shape, elem_of(like), _number(v))
-            for v in (a, b)
-        ]
+        shape = self._joint_shape((condition, a, b))
+        parts = self._alike((a, b), shape)
         return self(graph.select, self.broadcast(condition, shape), *parts)
 
     def cast(self, x: Value, to: Scalar, *, saturate: bool = False) -> Value:
@@ -436,6 +427,11 @@ class Emitter:
     def indices(self, x: Value) -> Value:
         """Integers as indices: i32 or i64."""
         return x if elem_of(x) in (I32, I64) else self.cast(x, I64)
+
+
+def numbered(stem: str, taken: Container[str]) -> Iterator[str]:
+    """Names with a number, but those that are taken."""
+    return (name for i in itertools.count() if (name := f"{stem}{i}") not in taken)
 
 
 def _symbols(element: object) -> frozenset[str]:
