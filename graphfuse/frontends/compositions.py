@@ -11,11 +11,16 @@ from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.ir.core import Value
 
 
-def standardise(e: Emitter, x: Value, axes: Sequence[int], epsilon: float) -> tuple[Value, Value, Value]:
-    """(x - mean) / sqrt(variance + epsilon) along `axes`, the mean, and 1 / sqrt(variance + epsilon)."""
+def moments(e: Emitter, x: Value, axes: Sequence[int]) -> tuple[Value, Value, Value]:
+    """The mean along `axes`, x less that, and the variance."""
     mean = e.mean(x, axes)
     centred = e.map(graph.sub, x, mean)
-    variance = e.mean(e.map(graph.mul, centred, centred), axes)
+    return mean, centred, e.mean(e.map(graph.mul, centred, centred), axes)
+
+
+def standardise(e: Emitter, x: Value, axes: Sequence[int], epsilon: float) -> tuple[Value, Value, Value]:
+    """(x - mean) / sqrt(variance + epsilon) along `axes`, the mean, and 1 / sqrt(variance + epsilon)."""
+    mean, centred, variance = moments(e, x, axes)
     inverse = inverse_deviation(e, variance, epsilon)
     return e.map(graph.mul, centred, inverse), mean, inverse
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.compositions import standardise
+from graphfuse.frontends.compositions import moments, standardise
 from graphfuse.frontends.emit import Emitter, Shape, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import Node, elem_from_onnx, onnx_op
 from graphfuse.frontends.onnx.ops.reduce import lp_power, lp_root
@@ -45,9 +45,7 @@ def batch_normalization(e: Emitter, node: Node, x: Value) -> tuple[Value, ...]:
 def _batch_training(e: Emitter, node: Node, x: Value, mean: Value, variance: Value) -> tuple[Value, ...]:
     """Normalise by the batch's own statistics; also the updated running ones."""
     axes = [i for i in range(tensor(x).rank) if i != 1]
-    now = e.mean(e.wide(x), axes)
-    centred = e.map(graph.sub, e.wide(x), now)
-    spread = e.mean(e.map(graph.mul, centred, centred), axes)
+    now, centred, spread = moments(e, e.wide(x), axes)
     deviation = e.map(graph.sqrt, e.map(graph.add, spread, node.attr_float("epsilon", 1e-5)))
     y = _affine(e, node, e.map(graph.div, centred, deviation), shape_of(x))
     momentum = node.attr_float("momentum", 0.9)
@@ -121,8 +119,5 @@ def lp_normalization(e: Emitter, node: Node, x: Value) -> Value:
 def mean_variance_normalization(e: Emitter, node: Node, x: Value) -> Value:
     """(x - mean) / (sqrt(E[x^2] - E[x]^2) + 1e-9)."""
     axes = list(node.axes(node.attr_ints("axes", (0, 2, 3)), tensor(x).rank))
-    wide = e.wide(x)
-    mean = e.mean(wide, axes)
-    centred = e.map(graph.sub, wide, mean)
-    variance = e.mean(e.map(graph.mul, centred, centred), axes)
+    _, centred, variance = moments(e, e.wide(x), axes)
     return e.cast(e.map(graph.div, centred, e.map(graph.add, e.map(graph.sqrt, variance), 1e-9)), elem_of(x))

@@ -14,9 +14,9 @@ from graphfuse.frontends.onnx.node import Node, onnx_op
 from graphfuse.frontends.onnx.ops.conv import window_of
 from graphfuse.frontends.onnx.ops.reduce import lp_power, lp_root
 from graphfuse.frontends.windows import Window
+from graphfuse.interp.elementwise import integer_range
 from graphfuse.ir.core import Value
-from graphfuse.ir.dense import numpy_dtype
-from graphfuse.ir.types import F32, Scalar
+from graphfuse.ir.types import F32
 from graphfuse.symbolic import Dim, ceildiv, static
 
 
@@ -25,11 +25,10 @@ def _pool_window(e: Emitter, node: Node, spatial: Shape) -> tuple[Window, tuple[
     window = window_of(e, node, node.attr_ints("kernel_shape"), spatial)
     if not node.attr_int("ceil_mode", 0) or node.attr_str("auto_pad", "NOTSET").startswith("SAME"):
         return window, (0,) * len(spatial)
-    added: list[Dim] = []
-    for d, lo, hi, s, extent in zip(spatial, window.low, window.high, window.strides, window.extents, strict=True):
-        added.append(_ceil_padding(e, d, lo, hi, s, extent))
+    sides = zip(spatial, window.low, window.high, window.strides, window.extents, strict=True)
+    added = tuple(_ceil_padding(e, *side) for side in sides)
     high = tuple(hi + more for hi, more in zip(window.high, added, strict=True))
-    return replace(window, high=high), tuple(added)
+    return replace(window, high=high), added
 
 
 def _ceil_padding(e: Emitter, d: Dim, low: Dim, high: Dim, stride: int, extent: int) -> Dim:
@@ -46,12 +45,10 @@ def _ceil_padding(e: Emitter, d: Dim, low: Dim, high: Dim, stride: int, extent: 
 
 
 def _reduce_window(e: Emitter, x: Value, window: Window, kind: str) -> Value:
-    x, window = window.with_static_padding(e, x, 0.0 if kind == "sum" else _least(elem_of(x)))
+    elem = elem_of(x)
+    least = float("-inf") if elem.is_float else integer_range(elem)[0]
+    x, window = window.with_static_padding(e, x, 0.0 if kind == "sum" else least)
     return window.reduce(e, x, kind)
-
-
-def _least(elem: Scalar) -> float:
-    return float("-inf") if elem.is_float else int(np.iinfo(numpy_dtype(elem)).min)
 
 
 @onnx_op("MaxPool")
@@ -75,7 +72,7 @@ def _max_indices(e: Emitter, node: Node, x: Value, window: Window) -> Value:
         sizes, window.size, window.strides, window.dilation, window.low, window.high, strict=True
     ):
         lo, hi = static(lo), static(hi)  # as dims are
-        count = (d + lo + hi - ((k - 1) * dl + 1)) // s + 1
+        count = static(graph.window_size(d, k, s, lo, hi, dl))
         node.check_table("the windows", count, k)
         rows.append(window_rows(count, k, s, dl, lo))
     outs = [row.shape[0] for row in rows]
@@ -137,25 +134,20 @@ def _axis_count(e: Emitter, node: Node, d: Dim, window: Window, i: int, added: D
     """How many positions of one dim each window counts: a number if the same for all, else a vector."""
     size, stride, dilation = window.size[i], window.strides[i], window.dilation[i]
     low, high = window.low[i], window.high[i]
-    if include:
-        if added == 0:
-            return size
-        low_edge, high_edge, low_out, high_out = low, high - added, 0, added
-    else:
-        if (low, high) == (0, 0):
-            return size
-        low_edge, high_edge, low_out, high_out = 0, 0, low, high
-    length = d + low_edge + high_edge
-    if isinstance(length, int) and isinstance(low_out, int) and isinstance(high_out, int):
-        n = (length + low_out + high_out - ((size - 1) * dilation + 1)) // stride + 1
+    # the padding that counts, and the one that does not
+    length, low, high = (d + low + high - added, 0, added) if include else (d, low, high)
+    if (low, high) == (0, 0):
+        return size
+    if isinstance(length, int) and isinstance(low, int) and isinstance(high, int):
+        n = static(graph.window_size(length, size, stride, low, high, dilation))
         node.check_table("the windows", n, size)
-        at = window_rows(n, size, stride, dilation, low_out)
+        at = window_rows(n, size, stride, dilation, low)
         counts = ((at >= 0) & (at < length)).sum(axis=1)
         if (counts == counts[:1]).all() and n:
             return int(counts[0])
         return e.constant(counts.astype(np.float32))
     ones = e.full((length,), F32, 1.0)
-    return _reduce_window(e, ones, Window((size,), (stride,), (dilation,), (low_out,), (high_out,)), "sum")
+    return _reduce_window(e, ones, Window((size,), (stride,), (dilation,), (low,), (high,)), "sum")
 
 
 @onnx_op("LpPool")
