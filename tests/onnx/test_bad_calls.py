@@ -10,14 +10,12 @@ from onnx import helper
 
 from graphfuse.errors import InputError, Loc
 from graphfuse.frontends.onnx.python_ops import (
-    maps,
     ml,
     random,
     selection,
     sequences,
     sizes,
     strings,
-    text,
 )
 from graphfuse.frontends.onnx.python_ops.call import call_of
 
@@ -45,15 +43,15 @@ def ints(*values: int) -> Any:
 
 
 CASES = [
-    bad("CastMap: input 0: expected a map, found list", maps.cast_map, [X]),
+    bad("CastMap: input 0: expected a map, found list", ml.cast_map, [X]),
     bad("CastMap: cast_to and map_form: expected TO_FLOAT, ... and DENSE or SPARSE, found TO_FLOAT and THIN",
-        maps.cast_map, {1: 2.0}, map_form="THIN"),
-    bad("CastMap: max_map: expected 0..16777216, found -1", maps.cast_map, {1: 2.0}, map_form="SPARSE", max_map=-1),
-    bad("ZipMap: input 0: expected rows of 3 elements, found shape (2, 2)", maps.zip_map, X, classlabels_int64s=[1, 2,
+        ml.cast_map, {1: 2.0}, map_form="THIN"),
+    bad("CastMap: max_map: expected 0..16777216, found -1", ml.cast_map, {1: 2.0}, map_form="SPARSE", max_map=-1),
+    bad("ZipMap: input 0: expected rows of 3 elements, found shape (2, 2)", ml.zip_map, X, classlabels_int64s=[1, 2,
         3]),
-    bad("CategoryMapper: expected as many numbers as texts, found 1 and 2", maps.category_mapper, TEXTS,
+    bad("CategoryMapper: expected as many numbers as texts, found 1 and 2", ml.category_mapper, TEXTS,
         cats_int64s=[1], cats_strings=["a", "b"]),
-    bad("OneHotEncoder: an element is none of the categories", maps.one_hot_encoder, TEXTS, cats_strings=["a"],
+    bad("OneHotEncoder: an element is none of the categories", ml.one_hot_encoder, TEXTS, cats_strings=["a"],
         zeros=0),
     bad("ArrayFeatureExtractor: expected indices from 0 to 1, found [0, 2]", ml.array_feature_extractor, X, ints(0, 2)),
     bad("LabelEncoder: expected as many values as keys, found 1 and 2", ml.label_encoder, TEXTS, keys_strings=["a",
@@ -69,7 +67,7 @@ CASES = [
         2)),
     bad("OptionalGetElement: the optional is empty", sequences.optional_get_element, None),
     bad("SequenceLength: input 0: expected a sequence, found nothing", sequences.sequence_length, None),
-    bad("ZipMap: input 0: expected a tensor, found a sequence", maps.zip_map, [X]),
+    bad("ZipMap: input 0: expected a tensor, found a sequence", ml.zip_map, [X]),
     bad("Range: input 0: expected one element, found 2", sizes.range_, ints(0, 1), ints(1), ints(1)),
     bad("Range: delta must not be 0", sizes.range_, ints(0), ints(1), ints(0)),
     bad("Split: split: expected lengths with the sum 2, found [1, 2]", sizes.split, X, ints(1, 2)),
@@ -81,11 +79,11 @@ CASES = [
         None]),
     bad("StringNormalizer: case_change_action must be NONE, LOWER or UPPER, got TITLE", strings.string_normalizer,
         TEXTS, case_change_action="TITLE"),
-    bad("TfIdfVectorizer: input 0: expected one or two dims, found 3", text.tf_idf_vectorizer, np.zeros((1, 2, 2)),
+    bad("TfIdfVectorizer: input 0: expected one or two dims, found 3", strings.tf_idf_vectorizer, np.zeros((1, 2, 2)),
         **GRAMS),
-    bad("TfIdfVectorizer: ngram_indexes: expected 0..16777215, found -1 and -1", text.tf_idf_vectorizer, ints(1),
+    bad("TfIdfVectorizer: ngram_indexes: expected 0..16777215, found -1 and -1", strings.tf_idf_vectorizer, ints(1),
         **{**GRAMS, "ngram_indexes": [-1]}),
-    bad("TfIdfVectorizer: mode must be TF, IDF or TFIDF, got COUNT", text.tf_idf_vectorizer, ints(1), **{**GRAMS,
+    bad("TfIdfVectorizer: mode must be TF, IDF or TFIDF, got COUNT", strings.tf_idf_vectorizer, ints(1), **{**GRAMS,
         "mode": "COUNT"}),
 ]  # fmt: skip
 

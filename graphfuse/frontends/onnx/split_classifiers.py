@@ -1,7 +1,7 @@
 """Classifiers of `ai.onnx.ml` that give texts, or Platt's probabilities: what is compiled, and what Python does behind.
 
 Owns rewriting them, when a model is loaded. A classifier of numbers is followed by what makes texts of these, one of
-margins by what makes probabilities of these (`python_ops/svm.py`); each goes by the classifier's name.
+margins by what makes probabilities of these (`python_ops/ml.py`); each goes by the classifier's name.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx.forest import AGGREGATES, MEMBER, TRANSFORMS, Forest, read_ensemble, read_trees
 from graphfuse.frontends.onnx.node import Node, onnx_op
 from graphfuse.frontends.onnx.ops.control import loop_of
-from graphfuse.frontends.onnx.ops.scores import (
+from graphfuse.frontends.onnx.ops.ml import (
     chosen_label,
     highest,
     labels_of,

@@ -1,4 +1,4 @@
-"""Operators that mean what ONNX's of the same name mean, or nearly so."""
+"""Operators that mean what ONNX's of the same name mean, or nearly so, as do transforms of real signals."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from graphfuse.frontends.emit import Emitter, shape_of, tensor
 from graphfuse.frontends.host_values import host
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op, scalar_constant
 from graphfuse.frontends.onnx.ops import activation, index, movement, normalize, quantize, sample, source
+from graphfuse.frontends.onnx.ops.fourier import dft_of
+from graphfuse.frontends.onnx.ops.signal import checked_length
 from graphfuse.ir.core import Value
 from graphfuse.symbolic import floordiv
 
@@ -51,3 +53,34 @@ def unfold_tensor(e: Emitter, node: Node, x: Value) -> Value:
     shape = (floordiv(length - size, step) + 1, size)
     at = e.map(graph.add, e.map(graph.mul, e.iota(shape, 0), step), e.iota(shape, 1))
     return e.move_axis(e(graph.take, x, at, axis=axis), axis + 1, tensor(x).rank)
+
+
+# Fourier transforms of real signals along the last dim
+
+
+_ONLY = {"onesided": 1, "normalized": 0, "signal_ndim": 1}
+
+
+def _check(node: Node) -> None:
+    found = {name: node.attr_int(name, default) for name, default in _ONLY.items()}
+    if found != _ONLY:
+        raise node.unsupported(f"attributes must be {_ONLY}, got {found}")
+
+
+@onnx_op("Rfft", domain=MICROSOFT)
+def rfft(e: Emitter, node: Node, x: Value) -> Value:
+    """The non-negative frequencies of real [.., n], as [.., n / 2 + 1, 2]."""
+    _check(node)
+    length = checked_length(node, shape_of(x)[-1])
+    return dft_of(e, e.unsqueeze(x, -1), length, inverse=False, onesided=True)
+
+
+@onnx_op("Irfft", domain=MICROSOFT)
+def irfft(e: Emitter, node: Node, x: Value) -> Value:
+    """The real signal [.., 2 (k - 1)] of frequencies [.., k, 2]."""
+    _check(node)
+    if tensor(x).rank < 2 or shape_of(x)[-1] != 2:
+        raise node.error(f"the last dim must hold two parts, got {x.type}")
+    bins = shape_of(x)[-2]
+    length = checked_length(node, 2 * (bins - 1))
+    return e.squeeze(dft_of(e, x, length, inverse=True, onesided=True), -1)
