@@ -23,7 +23,7 @@ from graphfuse.frontends.onnx.limits import MOST_TABLE, check_rank
 from graphfuse.frontends.watched import Watched
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import Scalar, Tensor, scalar
-from graphfuse.symbolic import Dim
+from graphfuse.symbolic import Dim, exact_div
 
 _ELEMS: dict[int, str] = {
     TensorProto.FLOAT: "f32", TensorProto.DOUBLE: "f64", TensorProto.FLOAT16: "f16", TensorProto.BFLOAT16: "bf16",
@@ -253,6 +253,12 @@ class Node(Axes):
     def unfit(self, message: str, *dims: Dim) -> VerifyError | UnknownValueError:
         """The error of dims that do not fit, or of which only a run knows whether they do."""
         return self.error(message) if all(isinstance(d, int) for d in dims) else self.unknown_dim(message)
+
+    def quotient(self, a: Dim, b: Dim, message: str) -> Dim:
+        """a / b, which leaves no rest; where it does, the message says so."""
+        if (found := exact_div(a, b)) is None:
+            raise self.unfit(message, a, b)
+        return found
 
     def unsupported(self, message: str) -> UnsupportedError:
         """The error of a form of the operator that is not compiled."""

@@ -55,9 +55,7 @@ def with_heads(e: Emitter, node: Node, x: Value, attribute: str) -> Value:
         raise node.error(f"operands must have 3 or 4 dims, got {x.type}")
     batch, steps, width = shape_of(x)
     heads = node.attr_int(attribute)
-    size = exact_div(width, heads)
-    if size is None:
-        raise node.unfit(f"{attribute} is {heads}, which does not divide {width}", width)
+    size = node.quotient(width, heads, f"{attribute} is {heads}, which does not divide {width}")
     return e.permute(e.reshape(x, (batch, steps, heads, size)), (0, 2, 1, 3))
 
 

@@ -16,7 +16,6 @@ from graphfuse.frontends.onnx.ops.microsoft.normalize import scaled
 from graphfuse.frontends.onnx.ops.quantize import dequantize_of
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I32, I64, U8
-from graphfuse.symbolic import exact_div
 
 
 @onnx_op("EmbedLayerNormalization", domain=MICROSOFT)
@@ -115,9 +114,7 @@ def _rotated(e: Emitter, node: Node, x: Value, cos: Value, sin: Value) -> Value:
     if tensor(x).rank == 3 and not node.attr_int("num_heads", 0):  # heads are as wide as the whole table
         batch, steps, width = shape_of(x)
         size = shape_of(cos)[2] * 2
-        count = exact_div(width, size)
-        if count is None:
-            raise node.unfit(f"heads of {size} features do not divide {width}", size, width)
+        count = node.quotient(width, size, f"heads of {size} features do not divide {width}")
         heads = e.permute(e.reshape(x, (batch, steps, count, size)), (0, 2, 1, 3))
     else:
         heads = with_heads(e, node, x, "num_heads")

@@ -18,7 +18,7 @@ from graphfuse.frontends.onnx.ops.microsoft.attention import refuse
 from graphfuse.frontends.onnx.ops.microsoft.normalize import scaled
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I64
-from graphfuse.symbolic import exact_div, floordiv
+from graphfuse.symbolic import floordiv
 
 
 @onnx_op("GroupQueryAttention", domain=MICROSOFT)
@@ -87,9 +87,8 @@ def _separate(e: Emitter, node: Node) -> tuple[Value, Value, Value]:
     query, count, groups = node.value(e, 0), node.attr_int("num_heads"), node.attr_int("kv_num_heads")
     batch, steps, width = shape_of(query)
     packed = not node.has(1)
-    size = exact_div(width, count + 2 * groups if packed else count)
-    if size is None:
-        raise node.unfit(f"{count} query and {groups} key heads do not divide {width} features", width)
+    otherwise = f"{count} query and {groups} key heads do not divide {width} features"
+    size = node.quotient(width, count + 2 * groups if packed else count, otherwise)
     if packed:
         parts = e.split(query, (count * size, groups * size, groups * size), 2)
     else:

@@ -12,7 +12,7 @@ from graphfuse.frontends.onnx.ops.activation import softplus_of
 from graphfuse.frontends.onnx.ops.control import loop_of
 from graphfuse.frontends.onnx.ops.microsoft.attention import refuse
 from graphfuse.ir.core import Value
-from graphfuse.symbolic import Dim, exact_div, product
+from graphfuse.symbolic import Dim, product
 
 RULES = ("linear", "gated", "delta", "gated_delta")
 
@@ -69,9 +69,7 @@ def _by_step(e: Emitter, node: Node, i: int, heads: int) -> Value:
     """Input `i` [B, T, H * D] as [T, B, H, D], of halves in f32."""
     x = e.wide(node.value(e, i))
     batch, steps, width = shape_of(x)
-    size = exact_div(width, heads)
-    if size is None:
-        raise node.unfit(f"{heads} heads do not divide {width} features of input {i}", width)
+    size = node.quotient(width, heads, f"{heads} heads do not divide {width} features of input {i}")
     return e.permute(e.reshape(x, (batch, steps, heads, size)), (1, 0, 2, 3))
 
 

@@ -8,7 +8,7 @@ from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, elem_from_onnx, one_of, onnx_op
 from graphfuse.frontends.onnx.ops.normalize import stashed
 from graphfuse.ir.core import Value
-from graphfuse.symbolic import exact_div, floordiv
+from graphfuse.symbolic import floordiv
 
 
 def scaled(e: Emitter, x: Value, gamma: Value, beta: Value | None) -> Value:
@@ -116,11 +116,10 @@ def gated_rms_norm(e: Emitter, node: Node) -> Value:
     x, gate, weight = e.wide(node.value(e, 0)), e.wide(node.value(e, 2)), node.value(e, 1)
     *lead, width = shape_of(x)
     size = shape_of(weight)[0]
-    if exact_div(width, size) is None:
-        raise node.unfit(f"a norm of {size} features does not divide {width}", size, width)
+    runs = node.quotient(width, size, f"a norm of {size} features does not divide {width}")
     activation = node.attr_str("activation", "silu")
     one_of("activation", activation, ("silu", "swish", "sigmoid"), node.unsupported)
-    rows = e.reshape(x, (*lead, floordiv(width, size), size))
+    rows = e.reshape(x, (*lead, runs, size))
     y, _ = root_mean_square(e, rows, [len(lead) + 1], node.attr_float("epsilon", 1e-5))
     y = e.reshape(scaled(e, y, weight, None), shape_of(x))
     opened = e.map(graph.sigmoid, gate) if activation == "sigmoid" else silu_of(e, gate)
