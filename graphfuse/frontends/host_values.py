@@ -172,21 +172,19 @@ def elementwise(fn: Callable[..., Any], *arrays: Array) -> Array:
 def less(a: Dim, b: Dim, ranges: Ranges) -> bool:
     """Whether `a < b`; raises UndecidedError when it depends on the symbols' values."""
     low, high = bounds(b - a, ranges)
-    if low > 0:
-        return True
-    if high <= 0:
-        return False
-    raise UndecidedError
+    return _answer(yes=low > 0, no=high <= 0)
 
 
 def equal(a: Dim, b: Dim, ranges: Ranges) -> bool:
     """Whether `a == b`; raises UndecidedError when it depends on the symbols' values."""
     low, high = bounds(a - b, ranges)
-    if low == high == 0:
-        return True
-    if low > 0 or high < 0:
-        return False
-    raise UndecidedError
+    return _answer(yes=low == high == 0, no=low > 0 or high < 0)
+
+
+def _answer(*, yes: bool, no: bool) -> bool:
+    if not (yes or no):
+        raise UndecidedError
+    return yes
 
 
 def lesser(a: Dim, b: Dim, ranges: Ranges) -> Dim:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -33,9 +33,10 @@ from graphfuse.frontends.host_values import (
 )
 from graphfuse.frontends.onnx.limits import MOST_DIM_TEXT
 from graphfuse.frontends.onnx.node import Node, elem_from_onnx
+from graphfuse.frontends.onnx.python_ops import ON_STRINGS, PYTHON_OPS
 from graphfuse.frontends.onnx.python_ops import Call as PythonCall
-from graphfuse.frontends.onnx.python_ops import selection, sizes, strings
-from graphfuse.frontends.onnx.python_ops.call import PythonOp, declares
+from graphfuse.frontends.onnx.python_ops.call import declares
+from graphfuse.interp.elementwise import apply
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import BOOL, I64, Scalar
 from graphfuse.symbolic import Dim, DimSizeError, Expr, Ranges, exact_div, floordiv, mod
@@ -58,6 +59,10 @@ class Call:
     def symbolic(self) -> bool:
         """Whether some input depends on a symbol."""
         return any_symbolic(self.arrays)
+
+    def each(self, fn: Callable[..., Any], *arrays: Array) -> Array:
+        """A function of elements, and of what is known of the symbols, of all elements with broadcasting."""
+        return elementwise(lambda *elements: fn(*elements, self.ranges), *arrays)
 
 
 HostFunction: TypeAlias = Callable[[Call], "Host | list[Host] | None"]
@@ -100,11 +105,14 @@ def any_symbolic(arrays: Sequence[Array]) -> bool:
 # arithmetic
 
 
+OfTwo: TypeAlias = Callable[[Any, Any, Ranges], Any]
+
+
 def _binary(
     name: str,
     typed: Callable[..., Any],
-    dims: Callable[..., Any] | None = None,
-    ratios: Callable[..., Any] | None = None,
+    dims: OfTwo | None = None,
+    ratios: OfTwo | None = None,
     to: Scalar | None = None,
 ) -> None:
     """An operator that is `typed` on numbers, `dims` on integers with symbols, `ratios` on floats with symbols."""
@@ -114,33 +122,28 @@ def _binary(
         if not c.symbolic:
             with np.errstate(all="ignore"):
                 return host(functools.reduce(typed, c.arrays), to or c.elem)
-        exact = ratios if c.elem.is_float else dims and functools.partial(dims, ranges=c.ranges)
+        exact = ratios if c.elem.is_float else dims
         if exact is None:
             return None
         arrays = map(_ratios, c.arrays) if c.elem.is_float else c.arrays
-        return host(functools.reduce(functools.partial(elementwise, exact), arrays), to or c.elem)
+        return host(functools.reduce(functools.partial(c.each, exact), arrays), to or c.elem)
+
+
+def _arithmetic(name: str, fn: Callable[[Any, Any], Any]) -> None:
+    """An operator that is one function whatever it is of."""
+
+    def exact(a: Any, b: Any, _: Ranges) -> Any:
+        return fn(a, b)
+
+    _binary(name, fn, exact, exact)
 
 
 def _ratios(a: Array) -> Array:
     return elementwise(to_ratio, a)
 
 
-def _ranged(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """`fn` with the ranges that other functions of dims take."""
-
-    def ignoring_ranges(*operands: Any, ranges: Ranges) -> Any:
-        del ranges
-        return fn(*operands)
-
-    return ignoring_ranges
-
-
 def _typed_div(a: Array, b: Array) -> Array:
-    if np.issubdtype(a.dtype, np.integer):
-        safe = np.where(b == 0, 1, b)
-        quotient = np.where(b == 0, 0, np.abs(a.astype(object)) // np.abs(safe.astype(object)))
-        return (quotient * np.sign(a.astype(object)) * np.sign(b.astype(object))).astype(a.dtype)
-    return a / b
+    return apply("truncdiv", a, b) if np.issubdtype(a.dtype, np.integer) else a / b
 
 
 def _dim_div(a: Dim, b: Dim, ranges: Ranges) -> Dim:
@@ -157,33 +160,21 @@ def _dim_mod(a: Dim, b: Dim, ranges: Ranges) -> Dim:
     return mod(a, b)
 
 
-def _above(a: Dim, b: Dim, ranges: Ranges) -> bool:
-    return less(b, a, ranges)
-
-
-def _at_most(a: Dim, b: Dim, ranges: Ranges) -> bool:
-    return not less(b, a, ranges)
-
-
-def _at_least(a: Dim, b: Dim, ranges: Ranges) -> bool:
-    return not less(a, b, ranges)
-
-
-_binary("Add", operator.add, _ranged(operator.add), operator.add)
-_binary("Sum", operator.add, _ranged(operator.add), operator.add)
-_binary("Sub", operator.sub, _ranged(operator.sub), operator.sub)
-_binary("Mul", operator.mul, _ranged(operator.mul), operator.mul)
-_binary("Div", _typed_div, _dim_div, Ratio.__truediv__)
-_binary("Max", np.maximum, greater, None)
-_binary("Min", np.minimum, lesser, None)
+_arithmetic("Add", operator.add)
+_arithmetic("Sum", operator.add)
+_arithmetic("Sub", operator.sub)
+_arithmetic("Mul", operator.mul)
+_binary("Div", _typed_div, _dim_div, lambda a, b, _: a / b)
+_binary("Max", np.maximum, greater)
+_binary("Min", np.minimum, lesser)
 _binary("And", np.logical_and, to=BOOL)
 _binary("Or", np.logical_or, to=BOOL)
 _binary("Xor", np.logical_xor, to=BOOL)
 _binary("Equal", np.equal, equal, to=BOOL)
 _binary("Less", np.less, less, to=BOOL)
-_binary("LessOrEqual", np.less_equal, _at_most, to=BOOL)
-_binary("Greater", np.greater, _above, to=BOOL)
-_binary("GreaterOrEqual", np.greater_equal, _at_least, to=BOOL)
+_binary("LessOrEqual", np.less_equal, lambda a, b, ranges: not less(b, a, ranges), to=BOOL)
+_binary("Greater", np.greater, lambda a, b, ranges: less(b, a, ranges), to=BOOL)
+_binary("GreaterOrEqual", np.greater_equal, lambda a, b, ranges: not less(a, b, ranges), to=BOOL)
 
 
 @_host("Mod")
@@ -197,7 +188,7 @@ def _mod(c: Call) -> Host | None:
             return host(np.fmod(a, b) if fmod else np.mod(a, b), c.elem)
     if c.elem.is_float or fmod:
         return None
-    return host(elementwise(functools.partial(_dim_mod, ranges=c.ranges), a, b), c.elem)
+    return host(c.each(_dim_mod, a, b), c.elem)
 
 
 @_host("Pow")
@@ -209,7 +200,7 @@ def _pow(c: Call) -> Host | None:
         return host(np.power(a, b).astype(a.dtype), c.elem)
 
 
-def _unary(name: str, typed: Callable[[Array], Any], symbolic: Callable[..., Any] | None) -> None:
+def _unary(name: str, typed: Callable[[Array], Any], symbolic: Callable[[Any, Ranges], Any] | None = None) -> None:
     @_host(name)
     def evaluate_unary(c: Call) -> Host | None:
         (a,) = c.arrays
@@ -219,11 +210,7 @@ def _unary(name: str, typed: Callable[[Array], Any], symbolic: Callable[..., Any
         if symbolic is None:
             return None
         a = _ratios(a) if c.elem.is_float else a
-        return host(elementwise(functools.partial(symbolic, ranges=c.ranges), a), c.elem)
-
-
-def _same(a: Any) -> Any:
-    return a
+        return host(c.each(symbolic, a), c.elem)
 
 
 def _abs(a: Dim | Ratio, ranges: Ranges) -> Dim | Ratio:
@@ -232,39 +219,23 @@ def _abs(a: Dim | Ratio, ranges: Ranges) -> Dim | Ratio:
     return a
 
 
-def _floor(a: Ratio) -> Ratio:
-    return Ratio(a.floor(), 1)
-
-
-def _ceil(a: Ratio) -> Ratio:
-    return Ratio(a.ceil(), 1)
-
-
-_unary("Neg", operator.neg, _ranged(operator.neg))
+_unary("Neg", operator.neg, lambda a, _: -a)
 _unary("Abs", np.abs, _abs)
-_unary("Identity", _same, _ranged(_same))
-_unary("Floor", np.floor, _ranged(_floor))
-_unary("Ceil", np.ceil, _ranged(_ceil))
-_unary("Sqrt", np.sqrt, None)
-_unary("Round", np.round, None)
-_unary("Reciprocal", lambda a: 1 / a, None)
-_unary("Not", np.logical_not, None)
-_unary("Sign", np.sign, None)
-_unary("Relu", lambda a: np.maximum(a, 0), None)
+_unary("Identity", lambda a: a, lambda a, _: a)
+_unary("Floor", np.floor, lambda a, _: Ratio(a.floor(), 1))
+_unary("Ceil", np.ceil, lambda a, _: Ratio(a.ceil(), 1))
+_unary("Sqrt", np.sqrt)
+_unary("Round", np.round)
+_unary("Reciprocal", lambda a: 1 / a)
+_unary("Not", np.logical_not)
+_unary("Sign", np.sign)
+_unary("Relu", lambda a: np.maximum(a, 0))
 
 
 @_host("Where")
 def _where(c: Call) -> Host | None:
     p, a, b = c.arrays
-    if p.dtype == object:
-        return None
-    if not c.symbolic:
-        return host(np.where(p, a, b), c.node.type(1).elem)
-    return host(elementwise(_choose, p, a, b), c.node.type(1).elem)
-
-
-def _choose(condition: Any, a: Any, b: Any) -> Any:
-    return a if condition else b
+    return None if p.dtype == object else host(np.where(p, a, b), c.node.type(1).elem)
 
 
 @_host("Cast")
@@ -279,9 +250,9 @@ def _cast(c: Call) -> Host | None:
         with np.errstate(all="ignore"):
             return Host(a.astype(numpy_dtype(to)), to)
     if to == BOOL:
-        return host(elementwise(functools.partial(_is_nonzero, ranges=c.ranges), a).astype(bool), BOOL)
+        return host(c.each(_is_nonzero, a).astype(bool), BOOL)
     if source.is_float and to.is_integer:
-        return host(elementwise(functools.partial(_dim, ranges=c.ranges), a), to)
+        return host(c.each(_dim, a), to)
     return Host(_ratios(a) if to.is_float else a, to)
 
 
@@ -315,21 +286,16 @@ def _gather(c: Call) -> Host | None:
     return host(np.asarray(np.take(a, i, axis=axis), dtype=a.dtype), c.elem)
 
 
-_MOVED: Mapping[str, PythonOp] = {
-    "Slice": sizes.slice_, "Concat": strings.concat, "Unsqueeze": strings.unsqueeze, "Squeeze": strings.squeeze,
-    "Reshape": strings.reshape, "Transpose": strings.transpose, "Split": sizes.split, "Compress": selection.compress,
-}  # fmt: skip
-
-
-@_host(*_MOVED)
+@_host("Slice", "Concat", "Unsqueeze", "Squeeze", "Reshape", "Transpose", "Split", "Compress")
 def _moved(c: Call) -> list[Host] | None:
     """What Python makes of elements whatever they are, dims as texts. What it refuses is left to the handler."""
     node = c.node
     if (any_symbolic(c.arrays[1:]) and node.op != "Concat") or node.attr_int("allowzero", 0):
         return None
     inputs = tuple(node.known(i) for i in range(len(node.inputs)))
+    python = ON_STRINGS.get(("", node.op)) or PYTHON_OPS["", node.op]
     try:
-        found = _MOVED[node.op](PythonCall(node.op, inputs, len(node.outputs), node.loc, node.attributes))
+        found = python(PythonCall(node.op, inputs, len(node.outputs), node.loc, node.attributes))
     except (GraphfuseError, ValueError, IndexError, TypeError):
         return None
     results = cast("tuple[Any, ...]", found) if isinstance(found, tuple) else (found,)
@@ -356,7 +322,10 @@ def _range(c: Call) -> Host | None:
     return host((start + np.arange(count) * delta).astype(c.arrays[0].dtype), c.elem)
 
 
-@_host("ReduceProd", "ReduceSum", "ReduceMax", "ReduceMin")
+_REDUCED = {"ReduceProd": np.multiply, "ReduceSum": np.add, "ReduceMax": np.maximum, "ReduceMin": np.minimum}
+
+
+@_host(*_REDUCED)
 def _reduce(c: Call) -> Host | None:
     a = c.arrays[0]
     if any_symbolic(c.arrays[1:]):
@@ -365,24 +334,19 @@ def _reduce(c: Call) -> Host | None:
     if not given and c.node.attr_int("noop_with_empty_axes", 0):
         return host(a, c.elem)
     axes = c.node.axes(given, a.ndim) or tuple(range(a.ndim))
-    keep = bool(c.node.attr_int("keepdims", 1))
-    if c.node.op in ("ReduceProd", "ReduceSum"):
-        fn = np.multiply if c.node.op == "ReduceProd" else np.add
-        if a.dtype == object and c.elem.is_float:
-            return None
-        out: Any = fn.reduce(a, axis=axes, keepdims=keep, dtype=a.dtype)  # numpy would widen small integers
-        return host(np.asarray(out, dtype=a.dtype), c.elem)
-    if a.dtype == object or a.size == 0:
+    is_extreme = c.node.op in ("ReduceMax", "ReduceMin")
+    if (a.dtype == object and (is_extreme or c.elem.is_float)) or (is_extreme and a.size == 0):
         return None
-    typed = np.maximum if c.node.op == "ReduceMax" else np.minimum
-    return host(np.asarray(typed.reduce(a, axis=axes, keepdims=keep)), c.elem)
+    keep = bool(c.node.attr_int("keepdims", 1))
+    out: Any = _REDUCED[c.node.op].reduce(a, axis=axes, keepdims=keep, dtype=a.dtype)  # numpy would widen integers
+    return host(np.asarray(out, dtype=a.dtype), c.elem)
 
 
 @_host("NonZero")
 def _nonzero(c: Call) -> Host | None:
     (a,) = c.arrays
     if a.dtype == object:
-        a = elementwise(functools.partial(_is_nonzero, ranges=c.ranges), a).astype(bool)
+        a = c.each(_is_nonzero, a).astype(bool)
     return host(np.array(np.nonzero(np.atleast_1d(a)), dtype=np.int64), I64)
 
 
