@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,22 +12,29 @@ import numpy as np
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, Shape, elem_of, shape_of, tensor
 from graphfuse.frontends.host_values import greater
-from graphfuse.frontends.onnx.node import Node, onnx_op
+from graphfuse.frontends.onnx.node import Node, one_of, onnx_op
 from graphfuse.frontends.onnx.ops.contract import centred
 from graphfuse.frontends.windows import Window
-from graphfuse.ir.core import Value
+from graphfuse.ir.core import Value, made_of
 from graphfuse.ir.dense import Dense
 from graphfuse.symbolic import Dim, ceildiv, floordiv, static
+
+
+def window_attributes(
+    node: Node, rank: int, *others: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Strides, dilations and pads of a window over so many dims, of each of which `others` have a number, too."""
+    strides, dilations = node.attr_ints("strides", (1,) * rank), node.attr_ints("dilations", (1,) * rank)
+    pads = node.attr_ints("pads", (0,) * (2 * rank))
+    if len(pads) != 2 * rank or any(len(numbers) != rank for numbers in (strides, dilations, *others)):
+        raise node.error(f"window attributes do not fit {rank} spatial dims")
+    return strides, dilations, pads
 
 
 def window_of(e: Emitter, node: Node, size: tuple[int, ...], spatial: Shape) -> Window:
     """Read strides, dilations and padding of a node whose window is `size` over dims `spatial`."""
     n = len(spatial)
-    strides = node.attr_ints("strides", (1,) * n)
-    dilation = node.attr_ints("dilations", (1,) * n)
-    pads = node.attr_ints("pads", (0,) * (2 * n))
-    if len(size) != n or len(strides) != n or len(dilation) != n or len(pads) != 2 * n:
-        raise node.error(f"window attributes do not fit {n} spatial dims")
+    strides, dilation, pads = window_attributes(node, n, size)
     if min((*strides, *dilation, *size), default=1) < 1:
         raise node.error("window, strides and dilations must be positive")
     window = Window(size, strides, dilation, pads[:n], pads[n:])
@@ -35,16 +43,19 @@ def window_of(e: Emitter, node: Node, size: tuple[int, ...], spatial: Shape) -> 
         return window
     if auto == "VALID":
         return replace(window, low=(0,) * n, high=(0,) * n)
-    if auto not in ("SAME_UPPER", "SAME_LOWER"):
-        raise node.error(f"auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, got {auto}")
-    low: list[Dim] = []
-    high: list[Dim] = []
-    for d, s, extent in zip(spatial, strides, window.extents, strict=True):
-        total = greater((ceildiv(d, s) - 1) * s + extent - d, 0, e.ranges) if s > 1 else extent - 1
-        small, big = total // 2, total - total // 2
-        low.append(small if auto == "SAME_UPPER" else big)
-        high.append(big if auto == "SAME_UPPER" else small)
-    return replace(window, low=tuple(low), high=tuple(high))
+    one_of("auto_pad", auto, ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"), node.error)
+    totals = [
+        greater((ceildiv(d, s) - 1) * s + extent - d, 0, e.ranges) if s > 1 else extent - 1
+        for d, s, extent in zip(spatial, strides, window.extents, strict=True)
+    ]
+    low, high = _halved(totals, auto)
+    return replace(window, low=low, high=high)
+
+
+def _halved(totals: Sequence[Dim], auto: str) -> tuple[Shape, Shape]:
+    """Padding at both ends, of so much in all: SAME_UPPER has what is left over at the end, anything else in front."""
+    small, big = tuple(t // 2 for t in totals), tuple(t - t // 2 for t in totals)
+    return (small, big) if auto == "SAME_UPPER" else (big, small)
 
 
 def _kernel_size(node: Node, weight: Shape) -> tuple[int, ...]:
@@ -106,14 +117,12 @@ def conv_transpose(e: Emitter, node: Node, x: Value, w: Value) -> Value:
     size = _kernel_size(node, shape_of(w))
     n = len(size)
     groups = node.attr_int("group", 1)
-    strides, dilation = node.attr_ints("strides", (1,) * n), node.attr_ints("dilations", (1,) * n)
     extra = node.attr_ints("output_padding", (0,) * n) or (0,) * n
-    if not len(strides) == len(dilation) == len(extra) == n:
-        raise node.error(f"window attributes do not fit {n} spatial dims")
+    strides, dilation, pads = window_attributes(node, n, extra)
     if min((*strides, *dilation)) < 1 or math.prod(strides) > MOST_PHASES:
         raise node.too_large(f"strides: expected 1 and more, a product of up to {MOST_PHASES}, found {strides}")
     window = Window(size, strides, dilation, (0,) * n, (0,) * n)
-    low, high = _transposed_padding(node, shape_of(x)[2:], window, extra)
+    low, high = _transposed_padding(node, shape_of(x)[2:], window, extra, pads)
     window = replace(window, low=low, high=high)
     channels, per_group = shape_of(w)[:2]
     if not isinstance(channels, int) or not isinstance(per_group, int) or channels % groups:
@@ -124,17 +133,12 @@ def conv_transpose(e: Emitter, node: Node, x: Value, w: Value) -> Value:
 
 def _is_finite(w: Value) -> bool:
     """Whether a weight is made of finite constants, so that it may be multiplied by zeros that are no inputs."""
-    todo, seen = [w], {w}
-    while todo:
-        op = todo.pop().op
-        if op is None or op.bodies:
+    for v in made_of(w):
+        if v.op is None or v.op.bodies:
             return False
-        value = op.attrs.get("value")
+        value = v.op.attrs.get("value")
         if isinstance(value, Dense) and not np.isfinite(value.array.astype(np.float64, copy=False)).all():
             return False
-        new = [v for v in op.operands if v not in seen]
-        seen.update(new)
-        todo += new
     return True
 
 
@@ -169,28 +173,22 @@ def _placed(e: Emitter, x: Value, axis: int, stride: int, before: int, after: in
 
 
 def _transposed_padding(
-    node: Node, spatial: Shape, window: Window, extra: tuple[int, ...]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    node: Node, spatial: Shape, window: Window, extra: tuple[int, ...], pads: tuple[int, ...]
+) -> tuple[Shape, Shape]:
     """What ConvTranspose cuts off at both ends (negative: adds)."""
     n = window.rank
     auto = node.attr_str("auto_pad", "NOTSET") or "NOTSET"
     wanted = node.attr_ints("output_shape", ())
-    pads = node.attr_ints("pads", (0,) * (2 * n))
     if not wanted and auto == "NOTSET":
         return pads[:n], pads[n:]
     if not wanted and auto == "VALID":
         return (0,) * n, (0,) * n
-    low: list[int] = []
-    high: list[int] = []
+    totals: list[int] = []
     for i in range(n):
         d = spatial[i]
         target = wanted[len(wanted) - n + i] if wanted else d * window.strides[i]
         total = window.strides[i] * (d - 1) + extra[i] + window.extents[i] - target
         if not isinstance(total, int):
             raise node.unknown_dim("output_shape needs static spatial dims")
-        if not wanted:
-            total = max(total, 0)
-        first, second = (total // 2, total - total // 2) if auto == "SAME_UPPER" else (total - total // 2, total // 2)
-        low.append(first)
-        high.append(second)
-    return tuple(low), tuple(high)
+        totals.append(total if wanted else max(total, 0))
+    return _halved(totals, auto)

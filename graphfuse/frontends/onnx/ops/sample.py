@@ -9,6 +9,7 @@ import numpy as np
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import Node, onnx_op
+from graphfuse.frontends.onnx.ops.conv import window_attributes
 from graphfuse.frontends.onnx.ops.pool import positions, window_rows
 from graphfuse.frontends.onnx.ops.resize import weight_of
 from graphfuse.frontends.terms import Term, absolute, floor, maximum, minimum, nearest, where
@@ -122,10 +123,7 @@ def col2im(e: Emitter, node: Node, x: Value) -> Value:
     """Add the columns of blocks [N, C * block, positions] where they overlap in an image."""
     image, block = node.ints(1, "the image shape"), node.ints(2, "the block shape")
     n = len(image)
-    strides, dilation = node.attr_ints("strides", (1,) * n), node.attr_ints("dilations", (1,) * n)
-    pads = node.attr_ints("pads", (0,) * (2 * n))
-    if not len(block) == len(strides) == len(dilation) == n or len(pads) != 2 * n:
-        raise node.error(f"window attributes do not fit {n} spatial dims")
+    strides, dilation, pads = window_attributes(node, n, block)
     counts = [
         (d + pads[i] + pads[n + i] - dilation[i] * (block[i] - 1) - 1) // strides[i] + 1 for i, d in enumerate(image)
     ]
@@ -148,7 +146,7 @@ def max_unpool(e: Emitter, node: Node, x: Value) -> Value:
     """Put pooled values back at the positions they came from, zeros elsewhere."""
     size = node.attr_ints("kernel_shape")
     n = len(size)
-    strides, pads = node.attr_ints("strides", (1,) * n), node.attr_ints("pads", (0,) * (2 * n))
+    strides, _, pads = window_attributes(node, n)
     batch, channels, *spatial = shape_of(x)
     inner = [(d - 1) * strides[i] + size[i] - pads[i] - pads[n + i] for i, d in enumerate(spatial)]
     natural = (batch, channels, *inner)
