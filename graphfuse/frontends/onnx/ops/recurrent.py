@@ -184,9 +184,11 @@ def _run(
     return stacked, tuple(last)
 
 
-def _recur(e: Emitter, d: Direction, h: Value) -> Value:
-    out = e.contract(h, d.r, "bh,gh->bg")
-    return out if d.rb is None else e.map(graph.add, out, d.rb)
+def _recur(e: Emitter, d: Direction, h: Value, start: int = 0, rows: int | None = None) -> Value:
+    """The recurrent part of all gates, or of those that have some rows of the weights."""
+    size = shape_of(d.r)[0] if rows is None else rows
+    out = e.contract(h, e.slice(d.r, 0, start, size), "bh,gh->bg")
+    return out if d.rb is None else e.map(graph.add, out, e.slice(d.rb, 0, start, size))
 
 
 def _rnn_step(e: Emitter, cell: Cell, d: Direction, x: Value, states: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -198,22 +200,14 @@ def _gru_step(e: Emitter, cell: Cell, d: Direction, x: Value, states: tuple[Valu
     (h,) = states
     f, g = d.activations
     n = cell.hidden
-    if cell.linear_before_reset:
-        recurrent = _recur(e, d, h)
-        zr_part = e.slice(recurrent, 1, 0, 2 * n)
-    else:
-        zr_part = e.contract(h, e.slice(d.r, 0, 0, 2 * n), "bh,gh->bg")
-        if d.rb is not None:
-            zr_part = e.map(graph.add, zr_part, e.slice(d.rb, 0, 0, 2 * n))
-        recurrent = zr_part
+    recurrent = _recur(e, d, h, 0, None if cell.linear_before_reset else 2 * n)
+    zr_part = e.slice(recurrent, 1, 0, 2 * n)
     zr = f(e, cell.clipped(e, e.map(graph.add, e.slice(x, 1, 0, 2 * n), zr_part)))
     z, r = cell.gate(e, zr, 0), cell.gate(e, zr, 1)
     if cell.linear_before_reset:
         inner = e.map(graph.mul, r, cell.gate(e, recurrent, 2))
     else:
-        inner = e.contract(e.map(graph.mul, r, h), e.slice(d.r, 0, 2 * n, n), "bh,gh->bg")
-        if d.rb is not None:
-            inner = e.map(graph.add, inner, e.slice(d.rb, 0, 2 * n, n))
+        inner = _recur(e, d, e.map(graph.mul, r, h), 2 * n, n)
     candidate = g(e, cell.clipped(e, e.map(graph.add, cell.gate(e, x, 2), inner)))
     # candidate + z (h - candidate), which is (1 - z) candidate + z h
     return (e.map(graph.add, candidate, e.map(graph.mul, z, e.map(graph.sub, h, candidate))),)
