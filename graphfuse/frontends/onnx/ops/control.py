@@ -83,6 +83,11 @@ def _branch(w: Walker, branch: onnx.GraphProto, scope: Scope, condition: Value, 
     return out
 
 
+def _imported(w: Walker, body: onnx.GraphProto, scope: Scope, *inputs: Tracked) -> tuple[Tracked, ...]:
+    """What a body gives for these inputs."""
+    return w.graph(body, scope.new_child(dict(zip((p.name for p in body.input), inputs, strict=True))))
+
+
 MAX_UNROLLED = 64
 """Iterations of a loop that is unrolled, which makes numbers of its indices; each is compiled, so longer ones stay."""
 MOST_UNROLLED = 1 << 13
@@ -129,10 +134,7 @@ def _unrolled(w: Walker, node: Node, scope: Scope, body: onnx.GraphProto, trips:
             raise node.unsupported("a condition that data decides is not supported")
         if not bool(condition.array.reshape(-1)[0]):
             break
-        inner = scope.new_child()
-        values = (host(np.array(i), I64), condition, *carried)
-        inner.update(zip((p.name for p in body.input), values, strict=True))
-        condition, *rest = w.graph(body, inner)
+        condition, *rest = _imported(w, body, scope, host(np.array(i), I64), condition, *carried)
         carried = rest[: len(carried)]
         for out, v in zip(scans, rest[len(carried) :], strict=True):
             out.append(w.e.unsqueeze(w.e.value(v), 0))
@@ -146,10 +148,7 @@ def _rolled(w: Walker, node: Node, scope: Scope, body: onnx.GraphProto, trips: D
     starts = [node.value(e, i) for i in range(2, len(node.inputs))]
 
     def step(at: Dim, carried: tuple[Value, ...]) -> list[Value]:
-        inner = scope.new_child()
-        values = (host(np.array(at, dtype=object), I64), _TRUE, *carried)
-        inner.update(zip((p.name for p in body.input), values, strict=True))
-        condition, *rest = w.graph(body, inner)
+        condition, *rest = _imported(w, body, scope, host(np.array(at, dtype=object), I64), _TRUE, *carried)
         if not isinstance(condition, Host) or condition.symbolic or not bool(condition.array.reshape(-1)[0]):
             raise node.unsupported("a condition that data decides is not supported")
         out = [e.value(v) for v in rest]
@@ -228,10 +227,8 @@ def _scan(w: Walker, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
         raise node.too_large(f"expected up to {MOST_STEPS} slices, found {count}")
 
     def step(at: Dim, carried: tuple[Value, ...]) -> list[Value]:
-        inner = scope.new_child()
         slices = [e.squeeze(e.slice(x, 0, at, 1), 0) for x in xs]
-        inner.update(zip((p.name for p in body.input), (*carried, *slices), strict=True))
-        out = [e.value(v) for v in w.graph(body, inner)]
+        out = [e.value(v) for v in _imported(w, body, scope, *carried, *slices)]
         kept = [
             e.equalled(after, shape_of(before), f"next state {i}")
             for i, (before, after) in enumerate(zip(carried, out, strict=False))
