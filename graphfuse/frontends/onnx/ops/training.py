@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, Operand, elem_of
 from graphfuse.frontends.onnx.node import Node, onnx_op
@@ -10,15 +12,21 @@ from graphfuse.ir.core import Value
 TRAINING = "ai.onnx.preview.training"
 
 
-def _groups(node: Node, tensors: tuple[Value, ...], size: int) -> list[tuple[Value, ...]]:
-    """The tensors of each parameter: inputs come as all parameters, then all gradients, and so on."""
+def _for_each(
+    e: Emitter, node: Node, tensors: tuple[Value, ...], size: int, step: Callable[..., tuple[Value, ...]]
+) -> tuple[Value, ...]:
+    """A step of each parameter, its gradient and more: inputs, and outputs, are all parameters, then all of the next.
+
+    The gradient is regularised.
+    """
     count, rest = divmod(len(tensors), size)
     if rest or not count:
         raise node.error(f"expected the rate, the count and {size} inputs for each parameter, got {len(node.inputs)}")
-    return [tuple(tensors[i::count]) for i in range(count)]
-
-
-def _by_output(results: list[tuple[Value, ...]]) -> tuple[Value, ...]:
+    factor = node.attr_float("norm_coefficient", 0.0)
+    results: list[tuple[Value, ...]] = []
+    for x, gradient, *others in (tensors[i::count] for i in range(count)):
+        gradient = e.map(graph.add, e.map(graph.mul, x, factor), gradient) if factor else gradient
+        results.append(step(x, gradient, *others))
     return tuple(value for group in zip(*results, strict=True) for value in group)
 
 
@@ -27,25 +35,20 @@ def _blend(e: Emitter, a: Operand, x: Value, b: Operand, y: Value) -> Value:
     return e.map(graph.add, e.map(graph.mul, x, a), e.map(graph.mul, y, b))
 
 
-def _regularised(e: Emitter, node: Node, x: Value, gradient: Value) -> Value:
-    factor = node.attr_float("norm_coefficient", 0.0)
-    return e.map(graph.add, e.map(graph.mul, x, factor), gradient) if factor else gradient
-
-
 @onnx_op("Adagrad", domain=TRAINING)
 def adagrad(e: Emitter, node: Node, rate: Value, count: Value, *tensors: Value) -> tuple[Value, ...]:
     """A rate for each element, by the sum of its squared gradients."""
     rate, count = e.reshape(rate, ()), e.reshape(count, ())
     decay = e.map(graph.add, e.map(graph.mul, e.cast(count, elem_of(rate)), node.attr_float("decay_factor", 0.0)), 1.0)
     rate = e.map(graph.div, rate, decay)
-    out: list[tuple[Value, ...]] = []
-    for x, g, h in _groups(node, tensors, 3):
-        g = _regularised(e, node, x, g)
+
+    def step(x: Value, g: Value, h: Value) -> tuple[Value, ...]:
         h = e.map(graph.add, h, e.map(graph.mul, g, g))
         root = e.map(graph.add, e.map(graph.sqrt, h), node.attr_float("epsilon", 1e-6))
-        step = e.map(graph.div, e.map(graph.mul, g, e.cast(rate, elem_of(x))), root)
-        out.append((e.map(graph.sub, x, step), h))
-    return _by_output(out)
+        down = e.map(graph.div, e.map(graph.mul, g, e.cast(rate, elem_of(x))), root)
+        return e.map(graph.sub, x, down), h
+
+    return _for_each(e, node, tensors, 3, step)
 
 
 @onnx_op("Adam", domain=TRAINING)
@@ -61,17 +64,17 @@ def adam(e: Emitter, node: Node, rate: Value, count: Value, *tensors: Value) -> 
 
     unbiased = e.map(graph.div, e.map(graph.mul, rate, e.map(graph.sqrt, without(beta))), without(alpha))
     rate = e.select(e.map(graph.gt, count, 0), unbiased, rate)
-    out: list[tuple[Value, ...]] = []
-    for x, g, v, h in _groups(node, tensors, 4):
-        g = _regularised(e, node, x, g)
+
+    def step(x: Value, g: Value, v: Value, h: Value) -> tuple[Value, ...]:
         v = _blend(e, alpha, v, 1 - alpha, g)
         h = _blend(e, beta, h, 1 - beta, e.map(graph.mul, g, g))
         root = e.map(graph.add, e.map(graph.sqrt, h), node.attr_float("epsilon", 1e-6))
         new = e.map(graph.sub, x, e.map(graph.mul, e.map(graph.div, v, root), e.cast(rate, elem_of(x))))
         if post := node.attr_float("norm_coefficient_post", 0.0):
             new = e.map(graph.mul, new, 1 - post)
-        out.append((new, v, h))
-    return _by_output(out)
+        return new, v, h
+
+    return _for_each(e, node, tensors, 4, step)
 
 
 @onnx_op("Momentum", domain=TRAINING)
@@ -81,13 +84,12 @@ def momentum(e: Emitter, node: Node, rate: Value, count: Value, *tensors: Value)
     alpha, mode = node.attr_float("alpha"), node.attr_str("mode")
     if mode not in ("standard", "nesterov"):
         raise node.error(f"mode must be one of standard, nesterov, got {mode}")
-    out: list[tuple[Value, ...]] = []
-    for x, g, v in _groups(node, tensors, 3):
-        g = _regularised(e, node, x, g)
+
+    def step(x: Value, g: Value, v: Value) -> tuple[Value, ...]:
         one, beta = e.full((), elem_of(x), 1.0), e.full((), elem_of(x), node.attr_float("beta"))
         v = _blend(e, alpha, v, e.select(e.map(graph.gt, count, 0), beta, one), g)
         # Nesterov's looks one step ahead
         direction = v if mode == "standard" else e.map(graph.add, g, e.map(graph.mul, v, alpha))
-        step = e.map(graph.mul, direction, e.cast(rate, elem_of(x)))
-        out.append((e.map(graph.sub, x, step), v))
-    return _by_output(out)
+        return e.map(graph.sub, x, e.map(graph.mul, direction, e.cast(rate, elem_of(x)))), v
+
+    return _for_each(e, node, tensors, 3, step)
