@@ -11,18 +11,9 @@ from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import Node, elem_from_onnx, onnx_op
 from graphfuse.frontends.onnx.ops.contract import centred, matmul_of, per_axis
 from graphfuse.frontends.onnx.ops.conv import conv_of
+from graphfuse.interp.elementwise import integer_range
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import F32, F64, I32, U8, Scalar
-
-_LIMITS = {"i2": (-2, 1), "u2": (0, 3), "i4": (-8, 7), "u4": (0, 15)}
-
-
-def limits(elem: Scalar) -> tuple[int, int]:
-    """The least and greatest integer of a type."""
-    if elem.name in _LIMITS:
-        return _LIMITS[elem.name]
-    width = elem.bits - elem.is_signed
-    return (-(1 << width) if elem.is_signed else 0, (1 << width) - 1)
 
 
 def _spread(e: Emitter, node: Node, v: Value, like: Value) -> Value:
@@ -46,7 +37,7 @@ def quantize_of(e: Emitter, x: Value, scale: Value, zero: Value | None, to: Scal
     y = e.map(ELEMENTWISE["round"], y)
     if zero is not None:
         y = e.map(graph.add, y, e.cast(zero, elem_of(y)))
-    low, high = limits(to)
+    low, high = integer_range(to)
     return e.cast(e.map(graph.min_, e.map(graph.max_, y, float(low)), float(high)), to)
 
 
@@ -92,16 +83,11 @@ def dequantize_linear(e: Emitter, node: Node) -> Value:
 
 def dequantize_of(e: Emitter, node: Node, x: Value, scale: Value, zero: Value | None) -> Value:
     """(x - zero) * scale in f32; `zero` may be None."""
-    if elem_of(x).is_integer:
-        wide = e.cast(x, I32)
-        if zero is not None:
-            wide = e.map(graph.sub, wide, e.cast(_spread(e, node, zero, x), I32))
-        y = e.cast(wide, F32)
-    else:
-        y = e.cast(x, F32)
-        if zero is not None:
-            y = e.map(graph.sub, y, e.cast(_spread(e, node, zero, x), F32))
-    return e.map(graph.mul, y, e.wide(scale))
+    wide = I32 if elem_of(x).is_integer else F32
+    y = e.cast(x, wide)
+    if zero is not None:
+        y = e.map(graph.sub, y, e.cast(_spread(e, node, zero, x), wide))
+    return e.map(graph.mul, e.cast(y, F32), e.wide(scale))
 
 
 @onnx_op("DynamicQuantizeLinear")
