@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,7 +157,10 @@ def _coordinates(e: Emitter, node: Node, axis: Axis) -> Any:
 
 
 def _nearest(e: Emitter, node: Node, x: Value, axis: Axis) -> Value:
-    at = _rounded(node, _coordinates(e, node, axis), _nearest_mode(node, axis))
+    at = _coordinates(e, node, axis)
+    if (mode := _nearest_mode(node, axis)) not in _ROUNDED:
+        raise node.error(f"unknown nearest_mode {mode}")
+    at = _ROUNDED[mode](at)
     if isinstance(at, Term):
         last = Term(e, e.full((), I64, axis.size - 1))
         return e(graph.take, x, minimum(maximum(at.cast(I64), 0), last).value, axis=axis.index)
@@ -179,18 +183,12 @@ def _nearest_mode(node: Node, axis: Axis) -> str:
     return "ceil" if axis.scale < 1 else "floor"
 
 
-def _rounded(node: Node, at: Any, mode: str) -> Any:
-    match mode:
-        case "floor":
-            return floor(at)
-        case "ceil":
-            return ceil(at)
-        case "round_prefer_floor":
-            return ceil(at - 0.5)
-        case "round_prefer_ceil":
-            return floor(at + 0.5)
-        case _:
-            raise node.error(f"unknown nearest_mode {mode}")
+_ROUNDED: dict[str, Callable[[Any], Any]] = {
+    "floor": floor,
+    "ceil": ceil,
+    "round_prefer_floor": lambda at: ceil(at - 0.5),
+    "round_prefer_ceil": lambda at: floor(at + 0.5),
+}
 
 
 # linear and cubic
