@@ -6,7 +6,7 @@ from graphfuse.dialects import graph
 from graphfuse.dialects.graph import ELEMENTWISE
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of
 from graphfuse.frontends.host_values import Host
-from graphfuse.frontends.onnx.node import Node, elem_from_onnx, onnx_op
+from graphfuse.frontends.onnx.node import Node, elem_from_onnx, one_of, onnx_op
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import BOOL, F32, U8, U32, Scalar
 
@@ -84,10 +84,8 @@ def pow_(e: Emitter, node: Node, a: Value) -> Value:
 @onnx_op("BitShift")
 def bit_shift(e: Emitter, node: Node, a: Value, b: Value) -> Value:
     """Logical shift of unsigned integers."""
-    kind = {"LEFT": "shl", "RIGHT": "shr"}.get(node.attr_str("direction"))
-    if kind is None:
-        raise node.error(f"direction must be LEFT or RIGHT, got {node.attr_str('direction')}")
-    return e.map(ELEMENTWISE[kind], a, b)
+    direction = one_of("direction", node.attr_str("direction"), ("LEFT", "RIGHT"), node.error)
+    return e.map(ELEMENTWISE["shl" if direction == "LEFT" else "shr"], a, b)
 
 
 @onnx_op("Reciprocal")

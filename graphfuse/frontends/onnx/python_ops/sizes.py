@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from graphfuse.frontends.host_values import Array, onnx_slice
+from graphfuse.frontends.onnx.node import one_of
 from graphfuse.frontends.onnx.python_ops.call import Call, by_value, on_strings
 
 
@@ -93,12 +94,10 @@ def pad(c: Call) -> Any:
     x = x[tuple(slice(max(-b, 0), d - max(-a, 0)) for b, a, d in zip(before, after, x.shape, strict=True))]
     widths = [(max(b, 0), max(a, 0)) for b, a in zip(before, after, strict=True)]
     c.fitting([b + d + a for (b, a), d in zip(widths, x.shape, strict=True)], x.itemsize)
-    mode = c.get("mode", "constant")
+    mode = one_of("mode", c.get("mode", "constant"), ("constant", "edge", "reflect", "wrap"), c.error)
     if mode == "constant":
         return np.pad(x, widths, constant_values=c.number(2, 0))
-    if mode not in ("edge", "reflect", "wrap"):
-        raise c.error(f"mode must be constant, edge, reflect or wrap, got {mode}")
-    return np.pad(x, widths, mode=mode)
+    return np.pad(x, widths, mode=cast("Any", mode))
 
 
 @by_value("Trilu")
