@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -26,6 +27,7 @@ from graphfuse.frontends.onnx.limits import check_calls, check_depth, check_impo
 from graphfuse.frontends.onnx.node import CHANNEL_SLOPES, FLATTENED, INWARDS, OLD_MEANINGS, WHOLE_MASK, elem_from_onnx
 from graphfuse.frontends.onnx.protos import all_nodes, domain_of, name_of, opset_of, set_items, subgraphs
 from graphfuse.frontends.onnx.runtime_domain import name_runtime_ops
+from graphfuse.frontends.onnx.specialise import free_inputs
 from graphfuse.frontends.onnx.wire import read_without_weights
 from graphfuse.ir.dense import numpy_dtype
 
@@ -90,8 +92,7 @@ def load(source: str | Path | onnx.ModelProto, keep: Collection[tuple[str, str]]
     _sort(names, file)
     _drop_training_info(model)
     name_runtime_ops(model)
-    backed = {t.name for t in graph.initializer}
-    inputs = tuple(i.name for i in graph.input if i.name not in backed)
+    inputs = free_inputs(model)
     weights = _take_weights(graph, file, folder, raw)
     _load_small_external(graph, file, folder)
     model = _normalise(model, file, keep)
@@ -157,18 +158,17 @@ def _drop_training_info(model: onnx.ModelProto) -> None:
 
 
 def _check_initializers(graph: onnx.GraphProto, file: str) -> None:
-    seen: set[str] = set()
-    for t in graph.initializer:
-        if not t.name:
-            raise VerifyError("an initialiser has no name", Loc(file))
-        if t.name in seen:
-            raise VerifyError(f"initialiser {t.name!r} is defined twice", Loc(file))
-        seen.add(t.name)
-    inputs = set[str]()
-    for i in graph.input:
-        if i.name in inputs:
-            raise VerifyError(f"input {i.name!r} is declared twice", Loc(file))
-        inputs.add(i.name)
+    names, inputs = [t.name for t in graph.initializer], [i.name for i in graph.input]
+    if not all(names):
+        raise VerifyError("an initialiser has no name", Loc(file))
+    if twice := _repeated(names):
+        raise VerifyError(f"initialiser {twice[0]!r} is defined twice", Loc(file))
+    if twice := _repeated(inputs):
+        raise VerifyError(f"input {twice[0]!r} is declared twice", Loc(file))
+
+
+def _repeated(names: list[str]) -> list[str]:
+    return [name for name, count in Counter(names).items() if count > 1]
 
 
 # names: every name defined once, before its use

@@ -24,13 +24,8 @@ def free_inputs(model: onnx.ModelProto) -> tuple[str, ...]:
 
 def open_shapes(model: onnx.ModelProto) -> bool:
     """Whether the shape of some input is not static."""
-    for i in model.graph.input:
-        t = i.type.tensor_type
-        if i.type.HasField("tensor_type") and (
-            not t.HasField("shape") or any(not d.HasField("dim_value") for d in t.shape.dim)
-        ):
-            return True
-    return False
+    tensors = [i.type.tensor_type for i in model.graph.input if i.type.HasField("tensor_type")]
+    return any(not t.HasField("shape") or any(not d.HasField("dim_value") for d in t.shape.dim) for t in tensors)
 
 
 def specialised(model: onnx.ModelProto, shapes: Mapping[str, Shape], values: Mapping[str, Array]) -> onnx.ModelProto:
