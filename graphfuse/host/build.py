@@ -43,6 +43,7 @@ from graphfuse.frontends.onnx.load import Loaded, default_opset, load, tensor_ar
 from graphfuse.frontends.onnx.node import UnknownValueError
 from graphfuse.frontends.onnx.protos import subgraphs
 from graphfuse.frontends.onnx.python_ops import ON_STRINGS
+from graphfuse.frontends.onnx.python_ops.call import texts_of
 from graphfuse.frontends.onnx.sink_shapes import lift_constants, name_nodes, sink_shapes
 from graphfuse.frontends.onnx.specialise import array_of_strings
 from graphfuse.host.program import Attribute, Constant, HostGraph, HostNode, HostPart, Texts
@@ -452,9 +453,7 @@ class _Writer:
     def _constant(self, array: Array) -> Constant | Texts:
         elem = scalar_of(array.dtype)
         if elem is None:
-            found = array.reshape(-1).tolist()
-            texts = (v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in found)
-            return Texts(tuple(texts), tuple(array.shape))
+            return Texts(tuple(texts_of(array)), tuple(array.shape))
         dense = np.ascontiguousarray(array).reshape(array.shape)  # which makes a 0-d array 1-d
         self.weights.append(Weight(f"c{len(self.weights)}", elem.name, dense))
         return Constant(len(self.weights) - 1)

@@ -17,7 +17,7 @@ from graphfuse import usage
 from graphfuse.artifact import HELD, MAP, OPTIONAL, SEQUENCE, TEXT, Array, Executable, Signature, elem_dtype
 from graphfuse.errors import ArtifactError, GraphfuseError, InputError, Loc
 from graphfuse.frontends.onnx.python_ops import ON_STRINGS, PYTHON_OPS, Call
-from graphfuse.frontends.onnx.python_ops.call import BY_VALUE, PythonOp
+from graphfuse.frontends.onnx.python_ops.call import BY_VALUE, PythonOp, strings
 from graphfuse.frontends.onnx.python_ops.interpreted import interpreted, is_interpreted
 from graphfuse.host.control import CONTROL, Repeated, Wires
 from graphfuse.host.program import Attribute, Constant, HostGraph, HostNode, HostPart, Texts
@@ -314,9 +314,7 @@ def _value(value: Any) -> Any:
 def _constant(value: Constant | Texts, weights: Sequence[Array]) -> Array:
     if isinstance(value, Constant):
         return _read_only(weights[value.weight])
-    texts = np.empty(len(value.texts), dtype=object)
-    texts[:] = value.texts
-    return _read_only(texts.reshape(value.shape))
+    return _read_only(strings(value.texts, value.shape))
 
 
 def _attribute(value: Attribute, weights: Sequence[Array]) -> Any:

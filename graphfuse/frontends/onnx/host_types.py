@@ -15,10 +15,12 @@ import onnx
 from onnx import TensorProto, helper, shape_inference
 
 from graphfuse.errors import Loc, UnsupportedError
+from graphfuse.frontends.emit import numbered
 from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx.cut import Part
 from graphfuse.frontends.onnx.node import MICROSOFT, attributes_of, elem_from_onnx, elem_to_onnx
 from graphfuse.frontends.onnx.protos import domain_of
+from graphfuse.frontends.onnx.python_ops.call import plain
 from graphfuse.frontends.onnx.specialise import tensor_proto
 from graphfuse.frontends.onnx.split_classifiers import ML, OWN
 from graphfuse.ir.types import BOOL, F32, I64, Scalar, Tensor
@@ -385,11 +387,8 @@ def part_model(
     dims = dict.fromkeys(d for t in types.values() for d in t.shape if not isinstance(d, int))
     plain = {str(d) for d in dims if str(d).isidentifier()}
     texts = {d: str(d) for d in dims if symbols(d) <= plain}
-    meaning: dict[str, Dim] = {}
-    for d in dims:
-        if d not in texts:
-            texts[d] = _unused("d", plain | meaning.keys())
-            meaning[texts[d]] = d
+    meaning = dict(zip(numbered("d", plain), [d for d in dims if d not in texts], strict=False))
+    texts |= {d: name for name, d in meaning.items()}
     infos = [
         helper.make_tensor_value_info(n, elem_to_onnx(t.elem), [d if isinstance(d, int) else texts[d] for d in t.shape])
         for n, t in types.items()
@@ -406,13 +405,6 @@ def part_model(
     return PartModel(model, ranges, meaning)
 
 
-def _unused(stem: str, taken: set[str]) -> str:
-    i = 0
-    while f"{stem}{i}" in taken:
-        i += 1
-    return f"{stem}{i}"
-
-
 def plain_attributes(node: onnx.NodeProto, loc: Loc) -> dict[str, Any]:
     """A node's attributes as numbers, texts, lists of them and arrays; a graph is its number among the node's."""
     out: dict[str, Any] = {}
@@ -422,15 +414,10 @@ def plain_attributes(node: onnx.NodeProto, loc: Loc) -> dict[str, Any]:
             continue  # it decides the types of results, which are known now
         if isinstance(value, onnx.GraphProto):
             out[name], graphs = graphs, graphs + 1
-        elif isinstance(value, onnx.TensorProto):
-            out[name] = onnx.numpy_helper.to_array(value)
-        elif isinstance(value, bytes):
-            out[name] = value.decode("utf-8", "replace")
-        elif isinstance(value, list) and all(isinstance(v, (int, float, bytes)) for v in cast("list[Any]", value)):
-            texts = cast("list[Any]", value)
-            out[name] = [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in texts]
-        elif isinstance(value, (int, float)):
-            out[name] = value
+        elif isinstance(value, (int, float, bytes, onnx.TensorProto)) or (
+            isinstance(value, list) and all(isinstance(v, (int, float, bytes)) for v in cast("list[Any]", value))
+        ):
+            out[name] = plain(value)
         else:
             raise UnsupportedError(f"{node.op_type}: attribute {name!r} cannot be in an artifact", loc)
     return out

@@ -41,17 +41,18 @@ class Call(Axes):
 
     def array(self, i: int) -> Array:
         """Input `i`, a tensor."""
-        value = self.inputs[i] if i < len(self.inputs) else None
-        if not isinstance(value, np.ndarray):
-            raise self.error(f"input {i}: expected a tensor, found {_kind(value)}")
-        return cast("Array", value)
+        return cast("Array", self._given(i, np.ndarray, "a tensor"))
 
     def sequence(self, i: int) -> list[Any]:
         """Input `i`, a sequence."""
+        return cast("list[Any]", self._given(i, list, "a sequence"))
+
+    def _given(self, i: int, kind: type, what: str) -> object:
         value = self.inputs[i] if i < len(self.inputs) else None
-        if not isinstance(value, list):
-            raise self.error(f"input {i}: expected a sequence, found {_kind(value)}")
-        return cast("list[Any]", value)
+        if not isinstance(value, kind):
+            found = "nothing" if value is None else "a sequence" if isinstance(value, list) else "a tensor"
+            raise self.error(f"input {i}: expected {what}, found {found}")
+        return value
 
     def number(self, i: int, default: float | None = None) -> Any:
         """Input `i`, a tensor of one number."""
@@ -68,7 +69,7 @@ class Call(Axes):
 
     def get(self, name: str, default: Any = None) -> Any:
         """An attribute; texts as `str`, tensors as arrays."""
-        return _plain(self.attributes[name]) if name in self.attributes else default
+        return plain(self.attributes[name]) if name in self.attributes else default
 
     def once(self, name: str, make: Callable[[Call], T]) -> T:
         """What is made of attributes alone, for all calls of the node."""
@@ -94,19 +95,14 @@ class Call(Axes):
         return InputError(f"{self.op}: {message}", self.loc)
 
 
-def _kind(value: Any) -> str:
-    if value is None:
-        return "nothing"
-    return "a sequence" if isinstance(value, list) else "a tensor"
-
-
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """An attribute without anything of ONNX's: texts as `str`, tensors as arrays."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, onnx.TensorProto):
         return onnx.numpy_helper.to_array(value)
     if isinstance(value, list):
-        return [_plain(v) for v in cast("list[Any]", value)]
+        return [plain(v) for v in cast("list[Any]", value)]
     return value
 
 
