@@ -16,7 +16,7 @@ from graphfuse.frontends.host_values import Array, greater
 from graphfuse.frontends.normal import ndtri
 from graphfuse.frontends.onnx.forest import TRANSFORMS
 from graphfuse.frontends.onnx.node import Node, onnx_op
-from graphfuse.frontends.onnx.ops.reduce import lp_power, lp_root
+from graphfuse.frontends.onnx.ops.reduce import lp_norm
 from graphfuse.frontends.onnx.split_classifiers import INTS
 from graphfuse.frontends.terms import Term
 from graphfuse.ir.core import Value
@@ -81,8 +81,7 @@ def normalizer(e: Emitter, node: Node) -> Value:
     if kind == "MAX":
         norm = e.reduce(x, "max", last)
     else:
-        power = 1 if kind == "L1" else 2
-        norm = lp_root(e, e.reduce(lp_power(e, x, power), "sum", last), power)
+        norm = lp_norm(e, x, 1 if kind == "L1" else 2, lambda v: e.reduce(v, "sum", last))
     return e.map(graph.div, x, e.select(e.map(graph.eq, norm, 0.0), 1.0, norm))
 
 

@@ -6,7 +6,7 @@ from graphfuse.dialects import graph
 from graphfuse.frontends.compositions import moments, standardise
 from graphfuse.frontends.emit import Emitter, Shape, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import Node, elem_from_onnx, onnx_op
-from graphfuse.frontends.onnx.ops.reduce import lp_power, lp_root
+from graphfuse.frontends.onnx.ops.reduce import lp_norm
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import F64
 from graphfuse.symbolic import floordiv
@@ -111,7 +111,7 @@ def lp_normalization(e: Emitter, node: Node, x: Value) -> Value:
     """x divided by its Lp norm along an axis; 0 where the norm is 0."""
     axis, p = node.axis(node.attr_int("axis", -1), tensor(x).rank), node.attr_int("p", 2)
     wide = e.wide(x)
-    norm = lp_root(e, e.reduce(lp_power(e, wide, p), "sum", [axis]), p)
+    norm = lp_norm(e, wide, p, lambda v: e.reduce(v, "sum", [axis]))
     return e.cast(e.select(e.map(graph.eq, norm, 0.0), 0.0, e.map(graph.div, wide, norm)), elem_of(x))
 
 

@@ -12,7 +12,7 @@ from graphfuse.frontends.emit import Emitter, Shape, elem_of, shape_of, tensor
 from graphfuse.frontends.host_values import Array, greater, lesser
 from graphfuse.frontends.onnx.node import Node, onnx_op
 from graphfuse.frontends.onnx.ops.conv import window_of
-from graphfuse.frontends.onnx.ops.reduce import lp_power, lp_root
+from graphfuse.frontends.onnx.ops.reduce import lp_norm
 from graphfuse.frontends.windows import Window
 from graphfuse.interp.elementwise import integer_range
 from graphfuse.ir.core import Value
@@ -155,7 +155,7 @@ def lp_pool(e: Emitter, node: Node, x: Value) -> Value:
     """The Lp norm of each window."""
     p = node.attr_int("p", 2)
     window, _ = _pool_window(e, node, shape_of(x)[2:])
-    return e.cast(lp_root(e, _reduce_window(e, lp_power(e, e.wide(x), p), window, "sum"), p), elem_of(x))
+    return e.cast(lp_norm(e, e.wide(x), p, lambda v: _reduce_window(e, v, window, "sum")), elem_of(x))
 
 
 @onnx_op("LRN")

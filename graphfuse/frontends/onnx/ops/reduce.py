@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
@@ -112,26 +113,15 @@ def global_pool(e: Emitter, node: Node, x: Value) -> Value:
         return e.reduce(x, "max", axes)
     if node.op == "GlobalAveragePool":
         return e.cast(e.mean(wide, axes), elem_of(x))
-    return e.cast(lp_root(e, e.reduce(lp_power(e, wide, p := node.attr_int("p", 2)), "sum", axes), p), elem_of(x))
+    return e.cast(lp_norm(e, wide, node.attr_int("p", 2), lambda v: e.reduce(v, "sum", axes)), elem_of(x))
 
 
-def lp_power(e: Emitter, x: Value, p: int) -> Value:
-    """|x| to the power p."""
+def lp_norm(e: Emitter, x: Value, p: int, total: Callable[[Value], Value]) -> Value:
+    """The p-th root of the sum of |x| to the power p; `total` is what sums."""
     match p:
         case 1:
-            return e.map(graph.abs_, x)
+            return total(e.map(graph.abs_, x))
         case 2:
-            return e.map(graph.mul, x, x)
+            return e.map(graph.sqrt, total(e.map(graph.mul, x, x)))
         case _:
-            return e.map(graph.pow_, e.map(graph.abs_, x), float(p))
-
-
-def lp_root(e: Emitter, x: Value, p: int) -> Value:
-    """The p-th root."""
-    match p:
-        case 1:
-            return x
-        case 2:
-            return e.map(graph.sqrt, x)
-        case _:
-            return e.map(graph.pow_, x, 1 / p)
+            return e.map(graph.pow_, total(e.map(graph.pow_, e.map(graph.abs_, x), float(p))), 1 / p)
