@@ -43,16 +43,10 @@ def named_parameters(node: Node) -> list[float | None]:
     return [node.attr_float(name) if name in node.attributes else None for name in names]
 
 
-@onnx_op("BiasGelu", domain=MICROSOFT)
+@onnx_op("BiasGelu", "FastGelu", domain=MICROSOFT)
 def bias_gelu(e: Emitter, node: Node, x: Value, bias: Value | None = None) -> Value:
-    """gelu(x + bias), by the error function."""
-    return gelu_of(e, biased(e, x, bias))
-
-
-@onnx_op("FastGelu", domain=MICROSOFT)
-def fast_gelu(e: Emitter, node: Node, x: Value, bias: Value | None = None) -> Value:
-    """gelu(x [+ bias]), by tanh."""
-    return gelu_of(e, biased(e, x, bias), by_tanh=True)
+    """gelu(x [+ bias]), by the error function, or the fast one by tanh."""
+    return gelu_of(e, biased(e, x, bias), by_tanh=node.op == "FastGelu")
 
 
 @onnx_op("QuickGelu", domain=MICROSOFT)

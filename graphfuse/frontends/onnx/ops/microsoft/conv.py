@@ -23,25 +23,17 @@ def channels_last(e: Emitter, x: Value) -> Value:
     return e.move_axis(x, 1, tensor(x).rank - 1)
 
 
-@onnx_op("FusedConv", domain=MICROSOFT)
+@onnx_op("FusedConv", "NhwcConv", "NhwcFusedConv", domain=MICROSOFT)
 def fused_conv(e: Emitter, node: Node, x: Value, w: Value) -> Value:
-    """An activation of the convolution [+ a fourth input]."""
-    return _fused(e, node, x, w, node.optional(e, 3))
-
-
-def _fused(e: Emitter, node: Node, x: Value, w: Value, other: Value | None) -> Value:
-    y = conv(e, node, x, w)
+    """An activation of the convolution [+ a fourth input]; by name, with channels last in all but the weight."""
+    last, other = node.op.startswith("Nhwc"), node.optional(e, 3)
+    if other is not None and last:
+        other = channels_second(e, other)
+    y = conv(e, node, channels_second(e, x) if last else x, w)
     if other is not None:
         y = e.map(graph.add, y, e.equalled(other, shape_of(y), "what is added"))
-    return activated(e, node, y, [float(p) for p in node.attributes.get("activation_params", ())])
-
-
-@onnx_op("NhwcConv", "NhwcFusedConv", domain=MICROSOFT)
-def nhwc_conv(e: Emitter, node: Node, x: Value, w: Value) -> Value:
-    """The same with channels last in everything but the weight."""
-    other = node.optional(e, 3)
-    other = None if other is None else channels_second(e, other)
-    return channels_last(e, _fused(e, node, channels_second(e, x), w, other))
+    y = activated(e, node, y, [float(p) for p in node.attributes.get("activation_params", ())])
+    return channels_last(e, y) if last else y
 
 
 @onnx_op("NhwcMaxPool", domain=MICROSOFT)
