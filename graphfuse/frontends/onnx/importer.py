@@ -330,11 +330,6 @@ class _Importer:
             self.e.reader = outer
 
     def _node(self, proto: onnx.NodeProto, scope: Scope, loc: Loc) -> None:
-
-        def too_large(message: str) -> TooLargeError:
-            return TooLargeError(f"{proto.op_type}: {message}", loc)
-
-        check_operands(len(proto.input), len(proto.output), too_large)
         try:
             inputs = tuple(scope[n] if n else None for n in proto.input)
         except KeyError as e:
@@ -345,6 +340,7 @@ class _Importer:
             proto.op_type, inputs, tuple(proto.output), wanted, loc, self.opset, proto, self.watched,
             attributes_of(proto),
         )  # fmt: skip
+        check_operands(len(inputs), len(proto.output), node.too_large)
         try:
             results = self._results(node, scope)
         except UnknownValueError as e:
@@ -353,22 +349,20 @@ class _Importer:
         except GraphfuseError as e:
             raise e if e.loc else type(e)(f"{proto.op_type}: {e.message}", loc) from None
         except UndecidedError:
-            raise UnsupportedError(
-                f"{proto.op_type}: a number is not finite, or too small to count with", loc
-            ) from None
+            raise node.unsupported("a number is not finite, or too small to count with") from None
         except (IndexError, KeyError, ValueError, TypeError, ZeroDivisionError, OverflowError) as e:
             # handlers read attributes and small constants without checking each; what trips them is the model
-            raise VerifyError(f"{proto.op_type}: malformed node: {type(e).__name__}: {e}", loc) from e
+            raise node.error(f"malformed node: {type(e).__name__}: {e}") from e
         except MemoryError as e:
-            raise too_large("a constant does not fit into memory") from e
+            raise node.too_large("a constant does not fit into memory") from e
         for i, (name, is_wanted) in enumerate(zip(proto.output, wanted, strict=True)):
             result = results[i] if i < len(results) else None
             if result is not None:
-                check_tensor(result.type, too_large)
+                check_tensor(result.type, node.too_large)
             if name and result is not None:
                 scope[name] = result
             elif is_wanted:
-                raise UnsupportedError(f"{proto.op_type}: output {i} is not supported", loc)
+                raise node.unsupported(f"output {i} is not supported")
 
     def _results(self, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
         """What the node gives: kernels written by hand come before handlers, and before bodies of functions."""
