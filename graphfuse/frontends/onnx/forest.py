@@ -43,6 +43,25 @@ class Forest:
     weight: Array
     targets: int
 
+    def __post_init__(self) -> None:
+        """Raises ValueError unless all its numbers are of something."""
+        count = len(self.mode)
+        checks: Sequence[tuple[str, Array, int]] = (
+            ("modes", self.mode, LEAF + 1),
+            ("features", self.feature, 1 << 31),
+            ("children", np.concatenate([self.yes, self.no]), count),
+            ("roots", self.roots, count),
+            ("targets", self.target, self.targets),
+        )
+        for name, found, most in checks:
+            if found.size and not 0 <= found.min() <= found.max() < most:
+                raise ValueError(f"{name}: expected 0..{most - 1}, found {found.min()}..{found.max()}")
+        lengths = {len(a) for a in (self.mode, self.feature, self.split, self.yes, self.no, self.nan_is_yes)}
+        if len(lengths) != 1 or not len(self.leaf) == len(self.target) == len(self.weight):
+            raise ValueError("attributes of nodes, or of leaves, differ in length")
+        if not self.roots.size:
+            raise ValueError("expected at least one tree, found none")
+
     @property
     def depth(self) -> int:
         """How many questions lead to the furthest leaf. Raises ValueError where they lead in a circle."""
@@ -74,7 +93,7 @@ def read_ensemble(get: Get) -> Forest:
     ]
     yes, no = (np.concatenate([s, e]) for s, e in zip(sides, ends, strict=True))
     splits = np.asarray(get("nodes_splits"))
-    forest = Forest(
+    return Forest(
         mode=np.concatenate([modes, np.full(len(leaves), LEAF)]),
         feature=np.concatenate([_ints(get("nodes_featureids")), np.zeros(len(leaves), np.int64)]),
         split=np.concatenate([splits, np.zeros(len(leaves), splits.dtype)]),
@@ -88,7 +107,6 @@ def read_ensemble(get: Get) -> Forest:
         weight=np.asarray(get("leaf_weights"), np.float64),
         targets=int(get("n_targets", 1)),
     )
-    return _checked(forest)
 
 
 def read_trees(get: Get, what: str, targets: int) -> Forest:
@@ -118,7 +136,7 @@ def read_trees(get: Get, what: str, targets: int) -> Forest:
     if -1 in places:
         raise ValueError(f"{what}_nodeids: entry {places.index(-1)} names no node")
     splits = get("nodes_values_as_tensor")
-    forest = Forest(
+    return Forest(
         mode=modes,
         feature=_ints(get("nodes_featureids")),
         split=np.asarray(get("nodes_values"), np.float32) if splits is None else np.asarray(splits),
@@ -132,7 +150,6 @@ def read_trees(get: Get, what: str, targets: int) -> Forest:
         weight=np.asarray(get(f"{what}_weights") if weights is None else weights, np.float64),
         targets=targets,
     )
-    return _checked(forest)
 
 
 def _ints(values: Any) -> Array:
@@ -156,24 +173,3 @@ def _sets(modes: Array, values: Any) -> Array:
     sets = np.full((count, most), np.nan)
     sets[np.arange(most) < sizes[:, None]] = given[: sizes.sum()]
     return sets
-
-
-def _checked(forest: Forest) -> Forest:
-    """The forest, if all its numbers are of something."""
-    count = len(forest.mode)
-    checks: Sequence[tuple[str, Array, int]] = (
-        ("modes", forest.mode, LEAF + 1),
-        ("features", forest.feature, 1 << 31),
-        ("children", np.concatenate([forest.yes, forest.no]), count),
-        ("roots", forest.roots, count),
-        ("targets", forest.target, forest.targets),
-    )
-    for name, found, most in checks:
-        if found.size and not 0 <= found.min() <= found.max() < most:
-            raise ValueError(f"{name}: expected 0..{most - 1}, found {found.min()}..{found.max()}")
-    lengths = {len(a) for a in (forest.mode, forest.feature, forest.split, forest.yes, forest.no, forest.nan_is_yes)}
-    if len(lengths) != 1 or not len(forest.leaf) == len(forest.target) == len(forest.weight):
-        raise ValueError("attributes of nodes, or of leaves, differ in length")
-    if not forest.roots.size:
-        raise ValueError("expected at least one tree, found none")
-    return forest
