@@ -424,10 +424,7 @@ class _Writer:
         """A graph; `inputs` are those of its that no initialiser backs."""
         read = _constants_read(draft)
         steps = tuple(self._step(s) for s in draft.steps)
-        constants: dict[str, Constant | Texts] = {}
-        for name, array in draft.constants.items():
-            if name in read:
-                constants[name] = self._constant(array)
+        constants = {name: self._constant(array) for name, array in draft.constants.items() if name in read}
         empties = tuple(_empty_of(t) for t in draft.types)
         names = draft.inputs if inputs is None else tuple(inputs)
         return HostGraph(names, draft.outputs, constants, steps, empties)
