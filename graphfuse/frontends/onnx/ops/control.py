@@ -22,7 +22,7 @@ from graphfuse.frontends.onnx.node import Node, onnx_op
 from graphfuse.frontends.onnx.protos import all_nodes
 from graphfuse.frontends.watched import Found, Watched
 from graphfuse.ir.core import Params, Value
-from graphfuse.ir.types import BOOL, I64, Tensor
+from graphfuse.ir.types import BOOL, I64
 from graphfuse.symbolic import Dim, Expr, sym
 from graphfuse.value_checks import FINE
 
@@ -64,12 +64,9 @@ def _if(w: Walker, node: Node, scope: Scope) -> tuple[Tracked | None, ...]:
         raise node.unsupported(f"a branch of a run-time condition needs dims to fit: {needed[0]}")
     out: list[Tracked | None] = []
     for a, b in zip(first, second, strict=True):
-        ta, tb = a.type, b.type
-        assert isinstance(ta, Tensor)
-        assert isinstance(tb, Tensor)
-        if ta != tb:  # dims that only may be equal are not: one branch may well be a transpose of the other
-            raise node.unsupported(f"the branches of a run-time condition give {ta} and {tb}")
-        out.append(w.e.select(condition, w.e.value(a), w.e.broadcast(w.e.value(b), ta.shape)))
+        if a.type != b.type:  # dims that only may be equal are not: one branch may well be a transpose of the other
+            raise node.unsupported(f"the branches of a run-time condition give {a.type} and {b.type}")
+        out.append(w.e.select(condition, w.e.value(a), w.e.value(b)))
     return tuple(out)
 
 
