@@ -86,8 +86,8 @@ def cut(
 
 def part_of(nodes: Sequence[onnx.NodeProto], wanted: set[str]) -> Part:
     """The part that these nodes are."""
-    made = [o for n in nodes for o in n.output if o]
-    inputs = dict.fromkeys(name for n in nodes for name in reads(n) if name not in set(made))
+    made = dict.fromkeys(o for n in nodes for o in n.output if o)
+    inputs = dict.fromkeys(name for n in nodes for name in reads(n) if name not in made)
     return Part(tuple(nodes), tuple(inputs), tuple(o for o in made if o in wanted))
 
 

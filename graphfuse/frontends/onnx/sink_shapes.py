@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from graphfuse.frontends.onnx.cut import Part, Step, reads
+from graphfuse.frontends.onnx.cut import Part, Step, part_of, reads
 from graphfuse.frontends.onnx.node import attributes_of
 from graphfuse.frontends.onnx.protos import domain_of, set_items, subgraphs
 from graphfuse.frontends.onnx.specialise import tensor_proto
@@ -83,12 +83,10 @@ def sink_shapes(steps: Sequence[Step], graph: onnx.GraphProto, constants: Collec
             continue
         there = {o for n in step.nodes for o in n.output}
         elsewhere = {name for j, others in enumerate(nodes) if j != i for n in others for name in reads(n)}
-        made = sorted({o for n in own for o in n.output if o}, key=position.__getitem__)
-        outputs = tuple(o for o in made if o in outside & there or (o in elsewhere and o not in shapes))
-        if outputs:
+        made = {o for n in own for o in n.output if o}
+        if wanted := {o for o in made if o in outside & there or (o in elsewhere and o not in shapes)}:
             own.sort(key=lambda n: min(position[o] for o in n.output if o))
-            inputs = dict.fromkeys(name for n in own for name in reads(n) if name not in made)
-            out.append(Part(tuple(own), tuple(inputs), outputs))
+            out.append(part_of(own, wanted))
     return out
 
 
