@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Mapping
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.emit import Emitter, Shape, elem_of, shape_of, tensor
+from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.onnx.node import Node, onnx_op
 from graphfuse.frontends.onnx.ops.control import loop_of
 from graphfuse.ir.core import Value
@@ -18,19 +19,19 @@ def matmul_of(e: Emitter, a: Value, b: Value, elem: Scalar | None = None) -> Val
     row, column = ("m" if tensor(a).rank > 1 else ""), ("n" if tensor(b).rank > 1 else "")
     lead = e.broadcast_shape(shape_of(a)[:-2], shape_of(b)[:-2])
     labels = "".join(c for c in string.ascii_lowercase if c not in "kmn")[: len(lead)]
-    a, labels_a = _led_by(e, a, lead, labels)
-    b, labels_b = _led_by(e, b, lead, labels)
-    return e.contract(a, b, f"{labels_a}{row}k,{labels_b}k{column}->{labels}{row}{column}", elem)
+    dims = dict(zip(labels, lead, strict=True))
+    a, labels_a = _widened(e, a, f"{labels[len(lead) - len(shape_of(a)[:-2]) :]}{row}k", dims)
+    b, labels_b = _widened(e, b, f"{labels[len(lead) - len(shape_of(b)[:-2]) :]}k{column}", dims)
+    return e.contract(a, b, f"{labels_a},{labels_b}->{labels}{row}{column}", elem)
 
 
-def _led_by(e: Emitter, x: Value, lead: Shape, labels: str) -> tuple[Value, str]:
-    """An operand whose leading dims, right-aligned, are those of a product, and their labels."""
-    own = shape_of(x)[:-2]
-    of_product = list(zip(own, lead[len(lead) - len(own) :], labels[len(lead) - len(own) :], strict=True))
-    x = e.broadcast(x, (*(1 if d == 1 else want for d, want, _ in of_product), *shape_of(x)[-2:]))
+def _widened(e: Emitter, x: Value, labels: str, wide: Mapping[str, Dim]) -> tuple[Value, str]:
+    """An operand with the dims, by label, that it and another broadcast to, and its labels then."""
+    dims = list(zip(labels, shape_of(x), strict=True))
+    x = e.broadcast(x, [d if d == 1 else wide.get(label, d) for label, d in dims])
     # a dim of 1 against another size is left out: contract has no broadcasting
-    thin = [i for i, (d, want, _) in enumerate(of_product) if d == 1 and want != 1]
-    return e.squeeze(x, *thin), "".join(label for i, (_, _, label) in enumerate(of_product) if i not in thin)
+    thin = [i for i, (label, d) in enumerate(dims) if d == 1 and wide.get(label, d) != 1]
+    return e.squeeze(x, *thin), "".join(label for i, label in enumerate(labels) if i not in thin)
 
 
 @onnx_op("MatMul")
@@ -94,7 +95,9 @@ def einsum(e: Emitter, node: Node, *values: Value) -> Value:
         other, other_labels = _without_repeats(e, values[i], terms[i])
         needed = set(out).union(*terms[i + 1 :])
         joined = "".join(dict.fromkeys(c for c in labels + other_labels if c in needed))
-        acc, other, labels, other_labels = _align(e, acc, other, labels, other_labels)
+        ours, theirs = (dict(zip(ls, shape_of(v), strict=True)) for ls, v in ((labels, acc), (other_labels, other)))
+        wide = {c: e.broadcast_dim(ours[c], theirs[c]) for c in sorted(ours.keys() & theirs.keys())}
+        (acc, labels), (other, other_labels) = _widened(e, acc, labels, wide), _widened(e, other, other_labels, wide)
         acc = e.contract(acc, other, f"{labels},{other_labels}->{joined}")
         labels = joined
     summed = [i for i, c in enumerate(labels) if c not in out]
@@ -141,21 +144,6 @@ def _without_repeats(e: Emitter, x: Value, labels: str) -> tuple[Value, str]:
             x = e.reduce(e.select(on, x, 0), "sum", [second], keepdims=False)
             labels = labels[:second] + labels[second + 1 :]
     return x, labels
-
-
-def _align(e: Emitter, a: Value, b: Value, la: str, lb: str) -> tuple[Value, Value, str, str]:
-    """Drop dims of 1 that broadcast against the other operand, and repeat along those that turn out to be 1."""
-    for c in sorted(set(la) & set(lb)):
-        da, db = shape_of(a)[la.index(c)], shape_of(b)[lb.index(c)]
-        if da == 1 and db != 1:
-            a, la = e.squeeze(a, la.index(c)), la.replace(c, "")
-        elif db == 1 and da != 1:
-            b, lb = e.squeeze(b, lb.index(c)), lb.replace(c, "")
-        elif da != db:
-            both = e.broadcast_dim(da, db)
-            a = e.broadcast(a, tuple(both if label == c else d for label, d in zip(la, shape_of(a), strict=True)))
-            b = e.broadcast(b, tuple(both if label == c else d for label, d in zip(lb, shape_of(b), strict=True)))
-    return a, b, la, lb
 
 
 def square_matrices(e: Emitter, node: Node, x: Value) -> Value:
