@@ -1,6 +1,6 @@
 """Decision trees of `ai.onnx.ml` as tables: one row per node, whichever operator they are written in.
 
-Owns reading the attributes and checking that they are trees. Walking them is `ops/trees.py`'s.
+Owns reading the attributes and checking that they are trees. Walking them is `ops/ml.py`'s.
 """
 
 from __future__ import annotations
