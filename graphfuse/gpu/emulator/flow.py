@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from itertools import pairwise
-from typing import cast
-
-import networkx as nx
 
 from graphfuse.gpu.emulator.parse import Instruction, Kernel
 
@@ -24,12 +22,21 @@ def reconvergence(kernel: Kernel) -> dict[int, int]:
     jumps = [pc for pc in range(end) if successors[pc] != [pc + 1]]
     leaders = sorted({0, end, *(s for pc in jumps for s in (*successors[pc], pc + 1))})
     last = {leader: following - 1 for leader, following in pairwise(leaders)}
-    backwards: nx.DiGraph[int] = nx.DiGraph([(s, leader) for leader, pc in last.items() for s in successors[pc]])
-    backwards.add_node(end)
-    # the end's dominators are post-dominators; what never ends has none
-    meets = cast("dict[int, int]", nx.immediate_dominators(backwards, end))
+    # which blocks are on every way to the end, a bit for each; more than all where nothing has been found to end
+    bit = {leader: 1 << i for i, leader in enumerate(leaders)}
+    behind = {**dict.fromkeys(leaders, (2 << len(leaders)) - 1), end: bit[end]}
+    before: dict[int, int] = {}
+    while behind != before:
+        before = dict(behind)
+        for leader, pc in reversed(last.items()):
+            behind[leader] = bit[leader] | reduce(int.__and__, (behind[s] for s in successors[pc]))
+    # the first of those behind a block is the one that has all the others behind it
+    first = {found: leader for leader, found in behind.items()}
     branches = {leader: pc for leader, pc in last.items() if kernel.code[pc].name in ("bra", "brx")}
-    return {pc: meet if (meet := meets.get(leader, end)) < end else -1 for leader, pc in branches.items()}
+    return {
+        pc: meet if (meet := first.get(behind[leader] ^ bit[leader], end)) < end else -1
+        for leader, pc in branches.items()
+    }
 
 
 def _successors(kernel: Kernel, pc: int, end: int) -> list[int]:
