@@ -90,7 +90,6 @@ class Machine:
         self.ordered = any(i.name in accesses and not orders.isdisjoint(i.mods) for i in code)
         """Whether CTAs wait for one another through global memory."""
         self.hits = [0] * len(code)
-        self.active = [0] * len(code)
         self.traffic: dict[int, Traffic] = {}
         self.warned: dict[tuple[int, str], str] = {}
         self.report = Report(kernel.name)

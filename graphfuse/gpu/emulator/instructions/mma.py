@@ -26,20 +26,13 @@ class Fragment:
     shape: tuple[int, int]
 
 
-def fragment_a(k: int, bits: int, registers: int) -> Fragment:
-    """A, 16 x k: 32-bit registers alternate between rows g and g + 8, then go on along k."""
-    per = 32 // bits
+def fragment(rows: int, k: int, bits: int, registers: int) -> Fragment:
+    """A, 16 x k, or B, k x 8, as [n, k]: 32-bit registers go on along k, those of A by turns in rows g and g + 8."""
+    per, pairs = 32 // bits, int(rows == 16)
     r, lane, e = np.ogrid[0:registers, 0:LANES, 0:per]
-    row = lane // 4 + 8 * (r & 1) + 0 * e
-    column = lane % 4 * per + e + 4 * per * (r >> 1)
-    return Fragment(row, column, (16, k))
-
-
-def fragment_b(k: int, bits: int, registers: int) -> Fragment:
-    """B, k x 8, as [n, k]: registers go on along k."""
-    per = 32 // bits
-    r, lane, e = np.ogrid[0:registers, 0:LANES, 0:per]
-    return Fragment(lane // 4 + 0 * r + 0 * e, lane % 4 * per + e + 4 * per * r, (8, k))
+    row = lane // 4 + 8 * (r & pairs) + 0 * e
+    column = lane % 4 * per + e + 4 * per * (r >> pairs)
+    return Fragment(row, column, (rows, k))
 
 
 def fragment_c(columns: int) -> Fragment:
@@ -83,8 +76,8 @@ def mma(d: Decoder) -> Step:
     found = tuple(len(d.vector(op)) for op in ops)
     if found != expected:
         raise d.error(f"{', '.join(map(str, found))} registers: expected {', '.join(map(str, expected))}")
-    shape_a, shape_b, shape_c = fragment_a(k, of_a.bits, found[1]), fragment_b(k, of_b.bits, found[2]), fragment_c(8)
-    saturate = "satfinite" in d.mods
+    shape_a, shape_b = fragment(16, k, of_a.bits, found[1]), fragment(8, k, of_b.bits, found[2])
+    shape_c, saturate = fragment_c(8), "satfinite" in d.mods
 
     def step(g: Gang) -> None:
         all_converged(g)

@@ -60,7 +60,6 @@ class Product:
     number: int
     descriptor_a: int | None
     descriptor_b: int
-    left: Array | None = None
     right: Array | None = None
     value: Array | None = None
     issuers: set[int] = field(default_factory=set[int])
@@ -337,7 +336,7 @@ def mma_async(d: Decoder) -> Step:
     return step
 
 
-_FRAGMENT = {bits: mma.fragment_a(256 // bits, bits, 4) for bits in (8, 16, 32)}
+_FRAGMENT = {bits: mma.fragment(16, 256 // bits, bits, 4) for bits in (8, 16, 32)}
 
 
 def _uniform(g: Gang, read: Source) -> list[int]:
