@@ -76,7 +76,6 @@ class Machine:
         }
         self.special: dict[str, Array] = {}
         self.wgmma_registers: frozenset[str] = frozenset()
-        self.operand_positions: dict[tuple[object, ...], Array] = {}
         self.shared: Array = np.zeros(layout.resident_ctas * layout.shared_stride, np.uint8)
         self.local: Array = np.zeros(warps * LANES * layout.local_stride, np.uint8)
         self.local_written: Array = np.zeros(len(self.local), np.bool_)

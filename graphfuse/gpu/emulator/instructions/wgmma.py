@@ -11,6 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
@@ -215,8 +216,9 @@ def _keep(machine: Machine, promise: Promise) -> Array:
 # shared operands
 
 
-def element_addresses(descriptor: int, of: Matrix) -> Array:
-    """Shared addresses of an operand's elements (PTX ISA, "Matrix-descriptor", "Strides", canonical layouts).
+@lru_cache(512)
+def element_positions(descriptor: int, of: Matrix) -> Array:
+    """Where in shared memory an operand's elements are (PTX ISA, "Matrix-descriptor", "Strides", canonical layouts).
 
     K-major: 8 rows of `span` bytes make a core, cores follow each other by the stride offset; without a swizzle a core
     is 8 rows of 16 bytes, and the next 16 bytes of k come after the leading offset. MN-major: rows and k change places,
@@ -238,21 +240,18 @@ def element_addresses(descriptor: int, of: Matrix) -> Array:
         per = width // elem
         along_row, along_k = (leading, stride) if span else (stride, leading)
         offset = row % per * elem + row // per * along_row + column % 8 * width + column // 8 * along_k
-    return swizzled(start + offset, span)
+    return swizzled(start + offset, span) - SHARED_BASE
 
 
 def operand(machine: Machine, product: Product, descriptor: int, of: Matrix) -> Array:
     """Read an operand from shared memory as numbers."""
-    positions = _positions(machine, descriptor, of) + product.slot * machine.layout.shared_stride
+    positions = element_positions(descriptor, of) + product.slot * machine.layout.shared_stride
     return mma.numbers(machine.shared.view(UNSIGNED[of.kind.bits])[positions // of.kind.bytes], of.kind)
 
 
-def _positions(machine: Machine, descriptor: int, of: Matrix) -> Array:
-    """Where an operand's elements are in a CTA's shared memory."""
-    cache, key = machine.operand_positions, (descriptor, of)
-    if key not in cache:
-        cache[key] = element_addresses(descriptor, of) - SHARED_BASE
-    return cache[key]
+@lru_cache(512)
+def _units(descriptor: int, of: Matrix, unit: int) -> Array:
+    return np.unique(element_positions(descriptor, of) // unit)[None]
 
 
 def _check_operand(g: Gang, warp: int, product: Product, descriptor: int, of: Matrix) -> None:
@@ -260,16 +259,13 @@ def _check_operand(g: Gang, warp: int, product: Product, descriptor: int, of: Ma
     machine, layout = g.machine, g.machine.layout
     if descriptor >> 49 & 7:
         raise machine.error("a descriptor with a base offset is not emulated", g.pc, warp)
-    positions = _positions(machine, descriptor, of)
+    positions = element_positions(descriptor, of)
     low, high = int(positions.min()), int(positions.max()) + of.kind.bytes
     if low < 0 or high > layout.shared_bytes:
         message = f"out of bounds: the operand covers {low + SHARED_BASE:#x} to {high + SHARED_BASE:#x}"
         raise machine.error(f"{message}, shared memory ends at {layout.shared_bytes + SHARED_BASE:#x}", g.pc, warp)
     if machine.hazards:
-        cache, key = machine.operand_positions, ("units", descriptor, of)
-        if key not in cache:
-            cache[key] = np.unique(positions // layout.unit)[None]
-        units = cache[key] + product.slot * layout.shared_stride // layout.unit
+        units = _units(descriptor, of, layout.unit) + product.slot * layout.shared_stride // layout.unit
         by, agent = Access.of_one(warp, LANES, g.pc), group_agent(machine, warp)
         machine.hazards.read(by, units, agent=agent, time=product.number + 1, asynchronous=True)
 
