@@ -143,7 +143,7 @@ def heap_offsets(g: Gang, flat: Array, nbytes: int, *, write: bool, lane: int | 
     at, heap, first = flat - BASE, g.machine.heap, lane or 0
 
     def wrong(region: Region) -> str:
-        return f"write to read-only memory ({region.name})" if write and not region.writable else ""
+        return f"write to read-only memory ({region.name})" if write and not region.buffer.writable else ""
 
     if bad := heap.find_bad(at, nbytes, wrong):
         raise g.error(f"{bad[1]}, {nbytes} bytes", bad[0] + first)
@@ -160,7 +160,7 @@ def check_waited(g: Gang, at: Array, lane: int | None = None) -> None:
         return
     waited = machine.waited[g.lane_warps, g.lanes]
     early = np.flatnonzero(~waited if lane is None else ~waited[lane : lane + 1])
-    if len(early) and (found := machine.heap.find_bad(at[early], 1, lambda r: "" if r.constant else "variable")):
+    if len(early) and (found := machine.heap.find_bad(at[early], 1, lambda r: "" if r.buffer.constant else "variable")):
         row = int(early[found[0]])
         where = machine.heap.describe(int(at[row]))
         message = f"global memory before griddepcontrol.wait: {where} may be in use by an earlier launch"

@@ -85,19 +85,16 @@ class Emulator:
             raise self._error(f"{layout.threads} threads in a CTA: at most 1024")
         heap = Heap()
         param_bytes, offsets = _param_layout(kernel)
-        param_address = heap.add("parameters", max(param_bytes, 8), writable=False)
-        content = bytearray(max(param_bytes, 8))
-        maps = self._bind(kernel, args, heap, offsets, content)
+        params = np.zeros(max(param_bytes, 8), np.uint8)
+        param_address = heap.add("parameters", Buffer(params, writable=False))
+        maps = self._bind(kernel, args, heap, offsets, params.data)
         for variable in variables.values():
             if variable.space in ("global", "const"):
+                content = np.array(bytearray(variable.initial or bytes(variable.bytes)))
                 is_const = variable.space == "const"
-                address = heap.add(variable.name, variable.bytes, writable=not is_const, constant=is_const)
+                address = heap.add(variable.name, Buffer(content, writable=not is_const, constant=is_const))
                 symbols[variable.name] = (variable.space, address - BASE)
         heap.seal()
-        heap.fill(param_address, bytes(content))
-        for variable in variables.values():
-            if variable.initial is not None and variable.name in symbols:
-                heap.fill(BASE + symbols[variable.name][1], variable.initial)
         machine = Machine(
             self.module, kernel, layout, heap, seed=self.seed, checks=self.checks, max_rounds=self.max_rounds
         )
@@ -126,7 +123,7 @@ class Emulator:
         return EmulatorError(message, Loc(self.module.name))
 
     def _bind(
-        self, kernel: Kernel, args: Sequence[Any], heap: Heap, offsets: dict[str, int], content: bytearray
+        self, kernel: Kernel, args: Sequence[Any], heap: Heap, offsets: dict[str, int], content: memoryview
     ) -> dict[int, tuple[TensorMap, int]]:
         """Fill in the parameters' content; the tensor maps among them, and where in the heap they begin."""
         if len(args) != len(kernel.params):
@@ -134,25 +131,17 @@ class Emulator:
         maps: dict[int, tuple[TensorMap, int]] = {}
         for param, arg in zip(kernel.params, args, strict=True):
             at, buffer = offsets[param.name], Buffer(cast("Array", arg)) if isinstance(arg, np.ndarray) else arg
-            if not isinstance(buffer, Buffer | TensorMap):
-                content[at : at + param.bytes] = self._scalar(kernel, param, arg)
-                continue
-            mapped = isinstance(buffer, TensorMap)
-            self._expect_bytes(kernel, param, 128 if mapped else 8, "a tensor map" if mapped else "a buffer")
-            if not buffer.array.flags.c_contiguous:
-                raise self._error(f"argument {param.name!r} is not contiguous")
-            address = buffer.offset + heap.add(
-                buffer.name or param.name,
-                buffer.array.nbytes,
-                buffer.array,
-                writable=mapped or buffer.writable,
-                initialised=buffer.initialised,
-                constant=buffer.constant,
-            )
-            if mapped:
-                maps[at] = (buffer, address - BASE)
+            if isinstance(buffer, TensorMap):
+                self._expect_bytes(kernel, param, 128, "a tensor map")
+                source = Buffer(buffer.array, buffer.initialised, buffer.name, constant=buffer.constant)
+                maps[at] = (buffer, heap.add(param.name, source) - BASE + buffer.offset)
+            elif isinstance(buffer, Buffer):
+                self._expect_bytes(kernel, param, 8, "a buffer")
+                if not buffer.array.flags.c_contiguous:
+                    raise self._error(f"argument {param.name!r} is not contiguous")
+                content[at : at + 8] = (heap.add(param.name, buffer) + buffer.offset).to_bytes(8, "little")
             else:
-                content[at : at + 8] = address.to_bytes(8, "little")
+                content[at : at + param.bytes] = self._scalar(kernel, param, arg)
         return maps
 
     def _expect_bytes(self, kernel: Kernel, param: Variable, nbytes: int, what: str) -> None:

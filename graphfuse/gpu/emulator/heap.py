@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from graphfuse.gpu.emulator.tensormap import Buffer
 from graphfuse.gpu.emulator.types import UNSIGNED, Array
 
 BASE = 0x7F00_0000_0000
@@ -23,10 +24,7 @@ class Region:
     name: str
     start: int
     end: int
-    writable: bool
-    initialised: bool
-    source: Array | None
-    constant: bool
+    buffer: Buffer
 
 
 class Heap:
@@ -41,25 +39,16 @@ class Heap:
         self._starts: list[int] = []
         self._by_source: dict[tuple[int, int], int] = {}
 
-    def add(
-        self,
-        name: str,
-        nbytes: int,
-        source: Array | None = None,
-        *,
-        writable: bool = True,
-        initialised: bool = True,
-        constant: bool = False,
-    ) -> int:
-        """Reserve memory, filled from `source`; its address. The same memory twice is one buffer."""
-        key = (source.__array_interface__["data"][0], nbytes) if source is not None and nbytes else None
-        if key and key in self._by_source:
+    def add(self, name: str, buffer: Buffer) -> int:
+        """Reserve memory, filled from the buffer's array; its address. The same memory twice is one buffer."""
+        nbytes = buffer.array.nbytes
+        key = (buffer.array.__array_interface__["data"][0], nbytes)
+        if nbytes and key in self._by_source:
             return self._by_source[key]
         start = self.end
-        self.regions.append(Region(name, start, start + nbytes, writable, initialised, source, constant))
+        self.regions.append(Region(buffer.name or name, start, start + nbytes, buffer))
         self.end = -(-(start + nbytes + GAP) // 1024) * 1024
-        if key:
-            self._by_source[key] = BASE + start
+        self._by_source[key] = BASE + start
         return BASE + start
 
     def seal(self) -> None:
@@ -67,24 +56,18 @@ class Heap:
         self.data = np.zeros(self.end, np.uint8)
         self.views = {n: self.data.view(UNSIGNED[8 * n]) for n in (1, 2, 4, 8)}
         self._starts = [r.start for r in self.regions]
-        if not all(r.initialised for r in self.regions):
+        if not all(r.buffer.initialised for r in self.regions):
             self.written = np.ones(self.end, np.bool_)
         for region in self.regions:
-            if region.source is not None:
-                self.data[region.start : region.end] = _bytes_of(region.source)
-            if self.written is not None and not region.initialised:
+            self.data[region.start : region.end] = _bytes_of(region.buffer.array)
+            if self.written is not None and not region.buffer.initialised:
                 self.written[region.start : region.end] = False
-
-    def fill(self, address: int, content: bytes) -> None:
-        """Set bytes before the launch."""
-        start = address - BASE
-        self.data[start : start + len(content)] = np.frombuffer(content, np.uint8)
 
     def write_back(self) -> None:
         """Copy what the kernel wrote to the arrays it came from."""
         for region in self.regions:
-            if region.source is not None and region.writable:
-                _bytes_of(region.source)[...] = self.data[region.start : region.end]
+            if region.buffer.writable:
+                _bytes_of(region.buffer.array)[...] = self.data[region.start : region.end]
 
     def region_at(self, offset: int) -> Region | None:
         """The buffer that holds this offset."""
