@@ -33,11 +33,14 @@ def aligned(g: Gang, flat: Array, to: int, which: str = "") -> None:
 
 def locate(
     g: Gang, space: str, address: Array, width: int, count: int, *, write: bool, strong: bool, counted: bool = True
-) -> tuple[Array, Array, Array]:
+) -> tuple[str, Array, Array, Array]:
     """Check an access of `count` elements of `width` bytes at each active lane's address, and count it.
 
-    The memory as such elements, which of them are accessed [active lanes, count], and at which bytes they begin.
+    The state space, its memory as such elements, which of them are accessed [active lanes, count], and at which bytes
+    they begin.
     """
+    if space == "generic":
+        space, address = space_of(g, address)
     machine, nbytes, flat = g.machine, width * count, g.flat(address)
     aligned(g, flat, nbytes)
     match space:
@@ -50,14 +53,12 @@ def locate(
             at, memory = _local_offsets(g, flat, nbytes), machine.local.view(UNSIGNED[8 * width])
     if counted and space != "local":
         _count(g, space, address, nbytes)
-    return memory, (at // width)[:, None] + np.arange(count), at
+    return space, memory, (at // width)[:, None] + np.arange(count), at
 
 
 def load(g: Gang, space: str, address: Array, width: int, count: int, *, strong: bool) -> Array:
     """`count` elements of `width` bytes at each active lane's address: [active lanes, count] unsigned."""
-    if space == "generic":
-        space, address = space_of(g, address)
-    memory, index, at = locate(g, space, address, width, count, write=False, strong=strong)
+    space, memory, index, at = locate(g, space, address, width, count, write=False, strong=strong)
     nbytes = width * count
     if space == "global" and not strong:
         _check_published(g, at, nbytes)
@@ -69,10 +70,8 @@ def load(g: Gang, space: str, address: Array, width: int, count: int, *, strong:
 
 def store(g: Gang, space: str, address: Array, values: Array, *, strong: bool) -> None:
     """Store [active lanes, count] unsigned elements at each active lane's address."""
-    if space == "generic":
-        space, address = space_of(g, address)
     machine, count, width = g.machine, values.shape[1], values.dtype.itemsize
-    memory, index, at = locate(g, space, address, width, count, write=True, strong=strong)
+    space, memory, index, at = locate(g, space, address, width, count, write=True, strong=strong)
     if space == "local":
         machine.local_written[at[:, None] + np.arange(width * count)] = True
     elif space == "global":

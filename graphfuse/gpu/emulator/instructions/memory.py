@@ -164,11 +164,11 @@ def atomic(d: Decoder) -> Step:
 
 def _perform(g: Gang, space: str, address: Array, operands: list[Array], number: PtxType, update: Ternary) -> Array:
     """Lanes act in a random order at each address: what was there before each did."""
-    if space == "generic":
-        space, address = access.space_of(g, address)
     dtype, (lanes, count) = operands[0].dtype, operands[0].shape
     access.load(g, space, address, dtype.itemsize, count, strong=True)
-    memory, index, at = access.locate(g, space, address, dtype.itemsize, count, write=True, strong=True, counted=False)
+    _, memory, index, at = access.locate(
+        g, space, address, dtype.itemsize, count, write=True, strong=True, counted=False
+    )
     old = np.empty_like(operands[0])
     for turn in _turns(at, g.machine.rng.permutation(lanes)):
         old[turn] = memory[index[turn]]
