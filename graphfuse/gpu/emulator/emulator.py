@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -52,9 +52,8 @@ class Emulator:
     ) -> Report:
         """Run a kernel; arrays are changed in place. Raises EmulatorError for the first thing that is wrong."""
         found = self.kernel(kernel)
-        if not cluster and "reqnctapercluster" in found.limits:
-            cluster = found.limits["reqnctapercluster"]
-        machine = self._machine(found, _triple(grid), _triple(block), _triple(cluster or (1,)), shared_bytes, args)
+        cluster = cluster or found.limits.get("reqnctapercluster", (1,))
+        machine = self._machine(found, _triple(grid), _triple(block), _triple(cluster), shared_bytes, args)
         try:
             machine.run()
         finally:
@@ -67,15 +66,19 @@ class Emulator:
         self._check_launch(kernel, grid, block, cluster)
         variables = {**self.module.variables, **kernel.variables}
         symbols: dict[str, tuple[str, int]] = {}
-        static = _place(symbols, variables, "shared")
-        local = _place(symbols, variables, "local")
+        sizes: dict[str, int] = {}
+        for space in ("shared", "local"):
+            own = (v for v in variables.values() if v.space == space)
+            # the dynamic shared memory, whose size is 0, comes last
+            sizes[space], places = _laid_out(sorted(own, key=lambda v: v.bytes == 0))
+            symbols |= {name: (space, at) for name, at in places.items()}
         layout = Layout(
             grid,
             block,
             cluster,
-            static + shared_bytes,
+            sizes["shared"] + shared_bytes,
             shared_bytes,
-            max(local, 16),
+            max(sizes["local"], 16),
             memory.narrowest(kernel.code),
             sum(max(t.bytes, 2) for t in kernel.registers.values()),
             has_wgmma=any(i.name == "wgmma" for i in kernel.code),
@@ -84,7 +87,7 @@ class Emulator:
         if layout.threads > 1024:
             raise self._error(f"{layout.threads} threads in a CTA: at most 1024")
         heap = Heap()
-        param_bytes, offsets = _param_layout(kernel)
+        param_bytes, offsets = _laid_out(kernel.params)
         params = np.zeros(max(param_bytes, 8), np.uint8)
         param_address = heap.add("parameters", Buffer(params, writable=False))
         maps = self._bind(kernel, args, heap, offsets, params.data)
@@ -166,20 +169,11 @@ def _triple(sizes: Sequence[int]) -> Triple:
     return x, y, z
 
 
-def _param_layout(kernel: Kernel) -> tuple[int, dict[str, int]]:
+def _laid_out(variables: Iterable[Variable]) -> tuple[int, dict[str, int]]:
+    """Bytes of all together, and where each begins."""
     at, offsets = 0, dict[str, int]()
-    for param in kernel.params:
-        at = -(-at // param.align) * param.align
-        offsets[param.name] = at
-        at += param.bytes
-    return at, offsets
-
-
-def _place(symbols: dict[str, tuple[str, int]], variables: dict[str, Variable], space: str) -> int:
-    """Lay variables of a space out; the dynamic shared memory, whose size is 0, comes last."""
-    at = 0
-    for variable in sorted((v for v in variables.values() if v.space == space), key=lambda v: v.bytes == 0):
+    for variable in variables:
         at = -(-at // variable.align) * variable.align
-        symbols[variable.name] = (space, at)
+        offsets[variable.name] = at
         at += variable.bytes
-    return at
+    return at, offsets
