@@ -109,9 +109,16 @@ def sectors(addresses: Array, mask: Array, nbytes: int) -> tuple[int, int]:
 
 
 def _distinct(keys: Array, mask: Array) -> int:
-    ordered = np.sort(np.where(mask, keys, np.iinfo(np.int64).max), axis=1)
-    changes = (ordered[:, 1:] != ordered[:, :-1]) & (ordered[:, 1:] != np.iinfo(np.int64).max)
-    return int(changes.sum()) + int(mask.any(1).sum())
+    return int(_first_of_each(keys, mask)[1].sum())
+
+
+def _first_of_each(keys: Array, mask: Array) -> tuple[Array, Array]:
+    """The keys of each row in order, and which of them are others than those before."""
+    none = np.iinfo(np.int64).max
+    ordered = np.sort(np.where(mask, keys, none), axis=1)
+    first = ordered != none
+    first[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    return ordered, first
 
 
 def wavefronts(addresses: Array, mask: Array, nbytes: int) -> tuple[int, int]:
@@ -125,10 +132,7 @@ def wavefronts(addresses: Array, mask: Array, nbytes: int) -> tuple[int, int]:
     a = (addresses >> 2).reshape(-1, group)[..., None] + np.arange(words)
     active = np.repeat(mask.reshape(-1, group)[..., None], words, axis=2)
     a, active = a.reshape(len(a), -1), active.reshape(len(a), -1)
-    keys = np.sort(np.where(active, a, np.iinfo(np.int64).max), axis=1)
-    first = np.ones_like(keys, np.bool_)
-    first[:, 1:] = keys[:, 1:] != keys[:, :-1]
-    first &= keys != np.iinfo(np.int64).max
+    keys, first = _first_of_each(a, active)
     banks = (keys & 31) + 32 * np.arange(len(keys))[:, None]
     per_bank = np.bincount(banks[first], minlength=32 * len(keys)).reshape(-1, 32)
     cost = per_bank.max(1)
