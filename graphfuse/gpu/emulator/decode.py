@@ -144,11 +144,7 @@ class Decoder:
         if operand.kind == "special":
             return self._special(operand.name, kind)
         value = self.literal(operand, kind)
-
-        def constant(g: Gang) -> Array:
-            return value
-
-        return constant
+        return lambda _: value
 
     def literal(self, operand: Operand, kind: PtxType) -> Array:
         """A literal, or the address of a variable, as a [1, 1] array."""
@@ -169,11 +165,9 @@ class Decoder:
                     raise self.error(f"a {exact.dtype.itemsize * 8}-bit literal for '.{kind.name}'")
                 return exact.view(f"f{exact.dtype.itemsize}").astype(kind.dtype)
             case "float":
-                as_float = {32: np.float32, 64: np.float64}.get(kind.bits, np.float32)
-                value = np.array([[operand.real]], as_float)
-                return (
-                    value.view(kind.dtype) if value.dtype.itemsize == kind.dtype.itemsize else value.astype(kind.dtype)
-                )
+                value = np.array([[operand.real]], np.float64 if kind.bits == 64 else np.float32)
+                same_size = value.dtype.itemsize == kind.dtype.itemsize
+                return value.view(kind.dtype) if same_size else value.astype(kind.dtype)
             case "sym":
                 number = self.symbol(operand)
                 if kind.bits == 32 and isinstance(number, np.ndarray):
@@ -215,11 +209,7 @@ class Decoder:
     def _special(self, name: str, kind: PtxType) -> Source:
         machine = self.machine
         if name.startswith(("%clock", "%globaltimer")):
-
-            def clock(g: Gang) -> Array:
-                return np.full((1, 1), sum(machine.hits) * 4, np.uint64).astype(kind.dtype)
-
-            return clock
+            return lambda _: np.full((1, 1), sum(machine.hits) * 4, np.uint64).astype(kind.dtype)
         if name not in machine.special:
             raise self.error(f"unknown special register {name!r}")
         return self._register(machine.special[name], kind, negated=False)
