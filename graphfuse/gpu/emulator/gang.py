@@ -43,7 +43,7 @@ class Split:
 class Gang:
     """Splits of different warps at the same instruction, executed as one array [warps, lanes]."""
 
-    __slots__ = ("_lanes", "_warps", "full", "machine", "mask", "pc", "rows", "splits", "warps")
+    __slots__ = ("_active", "full", "machine", "mask", "pc", "rows", "splits", "warps")
 
     def __init__(self, machine: Machine, splits: list[Split], pc: int) -> None:
         splits.sort(key=_warp_of)
@@ -54,8 +54,7 @@ class Gang:
         self.rows: Array | slice = slice(first, first + n) if contiguous else self.warps
         self.mask: Array = np.stack([s.mask for s in splits])
         self.full = bool(self.mask.all())
-        self._warps: Array | None = None
-        self._lanes: Array | None = None
+        self._active: tuple[Array, Array] | None = None
 
     def __len__(self) -> int:
         return len(self.splits)
@@ -64,31 +63,31 @@ class Gang:
         """Go on with these lanes only."""
         self.mask = mask
         self.full = bool(mask.all())
-        self._warps = self._lanes = None
+        self._active = None
 
-    def state(self) -> tuple[Array, bool, Array | None, Array | None]:
+    def state(self) -> tuple[Array, bool, tuple[Array, Array] | None]:
         """What `restore` puts back."""
-        return self.mask, self.full, self._warps, self._lanes
+        return self.mask, self.full, self._active
 
-    def restore(self, state: tuple[Array, bool, Array | None, Array | None]) -> None:
+    def restore(self, state: tuple[Array, bool, tuple[Array, Array] | None]) -> None:
         """Undo `restrict`."""
-        self.mask, self.full, self._warps, self._lanes = state
+        self.mask, self.full, self._active = state
+
+    def _lanes(self) -> tuple[Array, Array]:
+        if self._active is None:
+            row, lane = np.nonzero(self.mask)
+            self._active = self.warps[row], lane
+        return self._active
 
     @property
     def lane_warps(self) -> Array:
         """The warp of each active lane, as one flat array."""
-        if self._warps is None:
-            row, lane = np.nonzero(self.mask)
-            self._warps, self._lanes = self.warps[row], lane
-        return self._warps
+        return self._lanes()[0]
 
     @property
     def lanes(self) -> Array:
         """The number of each active lane, as one flat array."""
-        if self._lanes is None:
-            _ = self.lane_warps
-        assert self._lanes is not None
-        return self._lanes
+        return self._lanes()[1]
 
     def who(self, row: int) -> tuple[int, int]:
         """Warp and number of an active lane, by its place among these."""
