@@ -160,10 +160,7 @@ class Layout:
         values["%lanemask_gt"] = 0xFFFFFFFF - values["%lanemask_le"]
         for name, value in values.items():
             full = np.broadcast_to(value, (warps, LANES)).astype(np.uint32)
-            if name in special:
-                special[name][...] = full
-            else:
-                special[name] = full
+            special.setdefault(name, full)[...] = full
 
 
 def _unravel(index: int, extents: tuple[int, ...]) -> tuple[int, int, int]:

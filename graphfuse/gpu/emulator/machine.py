@@ -223,8 +223,7 @@ class Machine:
 
     def push(self, split: Split, pc: int) -> None:
         """This split can run, from there on."""
-        split.pc = pc
-        self.ready.setdefault(pc, []).append(split)
+        self.push_all([split], pc)
 
     def push_all(self, splits: list[Split], pc: int) -> None:
         """These go on there."""

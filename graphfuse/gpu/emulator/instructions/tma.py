@@ -176,18 +176,12 @@ def _linear_moves(d: Decoder, heap: Operand, shared: Operand) -> Moves:
                 raise g.error(f"{nbytes} bytes at {address:#x}: expected multiples of 16", lane)
             access.heap_offsets(g, np.array([address]), nbytes, write=write, lane=lane)
             _in_shared(g, int(at[lane]), nbytes, lane)
-            part = _words(nbytes)
-            result.append(
-                Move(address - BASE + part, np.ones(len(part), np.bool_), int(at[lane]) + part, 4, nbytes, dtype)
-            )
+            words = np.arange(0, nbytes, 4, dtype=np.int64)
+            exists = np.ones(len(words), np.bool_)
+            result.append(Move(address - BASE + words, exists, int(at[lane]) + words, 4, nbytes, dtype))
         return result
 
     return moves
-
-
-def _words(nbytes: int) -> Array:
-    """Offsets of 4-byte words."""
-    return np.arange(0, nbytes, 4, dtype=np.int64)
 
 
 def _shared_positions(g: Gang, address: Array, align: int) -> Array:
