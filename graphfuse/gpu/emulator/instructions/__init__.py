@@ -1,22 +1,7 @@
 """Instructions by family: each file registers the builders of its own."""
 
-from graphfuse.gpu.emulator.instructions import (
-    asynchronous,
-    barrier,
-    calls,
-    cluster,
-    control,
-    convert,
-    floating,
-    integer,
-    memory,
-    mma,
-    shuffle,
-    tma,
-    wgmma,
-)
+import importlib
+import pkgutil
 
-__all__ = [
-    "asynchronous", "barrier", "calls", "cluster", "control", "convert", "floating", "integer", "memory", "mma",
-    "shuffle", "tma", "wgmma",
-]  # fmt: skip
+for _family in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_family.name}")
