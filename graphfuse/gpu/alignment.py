@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from graphfuse.artifact import Arg, Plan, Pointer
 from graphfuse.dialects import block
-from graphfuse.ir.core import Func
+from graphfuse.ir.core import Func, attr_ints
 from graphfuse.ir.types import Ptr
 from graphfuse.symbolic import Dim
 
@@ -29,11 +29,8 @@ def pointer_alignments(func: Func) -> dict[str, int]:
     if "assume" in func.attrs:
         stated = {name: n & -n for name, n in block.promises(func).items()}
         return {v.hint: max(v.type.elem.bytes, stated.get(v.hint, 1)) for v in func.params if isinstance(v.type, Ptr)}
-    found = func.attrs.get(ALIGNMENTS)
-    if found is None:
-        return dict.fromkeys(names, POINTER_ALIGNMENT)
-    assert isinstance(found, tuple), "one number for each pointer"
-    return {name: n for name, n in zip(names, found, strict=True) if isinstance(n, int)}
+    found = attr_ints(func, ALIGNMENTS, (POINTER_ALIGNMENT,) * len(names))
+    return dict(zip(names, found, strict=True))
 
 
 def with_alignments(kernels: Mapping[str, Func], plan: Plan) -> dict[str, Func]:
