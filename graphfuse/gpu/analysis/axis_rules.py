@@ -161,10 +161,6 @@ def _arange(op: Op, _operands: Sequence[AxisInfo]) -> AxisInfo:
     return AxisInfo(contiguity, runs(contiguity, whole), (1,))
 
 
-def _splat(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
-    return operands[0].spread(shape_of(op.types[0]))
-
-
 def _broadcast(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
     (a,) = operands
     before, after = shape_of(op.operands[0].type), shape_of(op.types[0])
@@ -262,7 +258,7 @@ RULES: dict[OpDef, Rule] = {
     block.cast: _cast,
     block.const: _const,
     block.arange: _arange,
-    block.splat: _splat,
+    block.splat: lambda op, operands: operands[0].spread(shape_of(op.types[0])),
     block.broadcast: _broadcast,
     block.trans: _trans,
     block.reshape: _reshape,
