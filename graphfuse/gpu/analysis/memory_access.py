@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphfuse.ir.layout import BLOCK, LANE, REGISTER, WARP, Echelon, LinearLayout
+from graphfuse.gpu.analysis.axis_facts import power_of_two
+from graphfuse.ir.layout import BLOCK, LANE, REGISTER, WARP, Echelon, LinearLayout, log2
 
 BANKS = 32
 """Of shared memory, each of which serves one word in a cycle."""
@@ -60,7 +61,8 @@ def bank_conflicts(shared: LinearLayout, access: LinearLayout, elem_bytes: int) 
     """
     assert shared.is_bijective, f"{shared} is not a memory layout"
     offsets = access.distinct_registers().through(shared)
-    bits = _vector_bits(offsets, elem_bytes)
+    # the widest aligned run of offsets that every thread owns; other lanes would disagree on the order within
+    bits = log2(vector_width(offsets, MAX_VECTOR_BYTES, MAX_VECTOR_BYTES, elem_bytes))
     groups: dict[int, list[tuple[int, int]]] = {}
     for r in range(offsets.size(REGISTER)):
         at = offsets.flat(register=r)
@@ -81,18 +83,6 @@ def bank_conflicts(shared: LinearLayout, access: LinearLayout, elem_bytes: int) 
     return SharedAccess(offsets, ordered, phases * max(per_bank), phases * -(-len(words) // BANKS))
 
 
-def _vector_bits(offsets: LinearLayout, elem_bytes: int) -> int:
-    """The widest aligned run of offsets that every thread owns, as a power of two."""
-    own = Echelon(offsets.bases(REGISTER))
-    others = [b for name in (LANE, WARP, BLOCK) for b in offsets.bases(name)]
-    bits = 0
-    while (elem_bytes << bits + 1) <= MAX_VECTOR_BYTES and 1 << bits in own:
-        if any(b >> bits & 1 for b in others):  # lanes would disagree on the order within the vector
-            break
-        bits += 1
-    return bits
-
-
 def vector_width(
     layout: LinearLayout, contiguity: int, divisibility: int, elem_bytes: int, axis: int | None = None
 ) -> int:
@@ -107,7 +97,7 @@ def vector_width(
     length = layout.outs[axis][1]
     own = Echelon(layout.bases(REGISTER))
     others = [b for name in (LANE, WARP, BLOCK) for b in layout.bases(name)]
-    limit = min(_power_of_two(contiguity), _power_of_two(divisibility), MAX_VECTOR_BYTES // elem_bytes, 1 << bits)
+    limit = min(power_of_two(contiguity), power_of_two(divisibility), MAX_VECTOR_BYTES // elem_bytes, 1 << bits)
     width = 1
     for i in range(length):
         unit = 1 << shift + i
@@ -115,12 +105,6 @@ def vector_width(
             break
         width *= 2
     return width
-
-
-def _power_of_two(n: int) -> int:
-    """The largest power of two dividing n."""
-    assert n > 0, f"expected a positive number, got {n}"
-    return n & -n
 
 
 def sectors(
