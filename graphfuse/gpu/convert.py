@@ -174,7 +174,7 @@ def _in_registers(
     low = _field_bits(where, REGISTER) + _field_bits(where, LANE)
     outs = {LANE: _field_bits(where, LANE), REGISTER: _field_bits(where, REGISTER)}
     inside = LinearLayout.of({n: [b & (1 << low) - 1 for b in bases] for n, bases in where.ins}, outs)
-    first, last = _drop_copies(source, src), Rename(holding(target, dst))
+    first, last = Rename(holding(src, source)), Rename(holding(target, dst))
     gather = Gather(inside)
     warps = source.size(WARP)
     words = _words(bits, _passive_registers(inside))
@@ -210,11 +210,6 @@ def _passive_registers(inside: LinearLayout) -> int:
         base < 1 << low and base & base - 1 == 0 and sum(bool(c & base) for c in inside.columns) == 1
         for base in inside.bases(REGISTER)
     )
-
-
-def _drop_copies(full: LinearLayout, distinct: LinearLayout) -> Rename:
-    """Keep one register of each that hold the same."""
-    return Rename(holding(distinct, full))
 
 
 def holders(layout: LinearLayout) -> dict[int, int]:
@@ -294,7 +289,7 @@ def _through_shared(
     free = src.free_masks()
     scope: Scope = "warp" if _stays_in_warp(where) and not free.get(WARP) else "block"
     steps = [
-        _drop_copies(source, src),
+        Rename(holding(src, source)),
         Store(store, free.get(LANE, 0), free.get(WARP, 0)),
         Barrier(scope),
         Load(load),
