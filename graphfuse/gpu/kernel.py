@@ -406,6 +406,11 @@ def when(instruction: str, flag: int, clear: str = "") -> str:
     return f"{{\n.reg .pred p;\nsetp.ne.b32 p, ${flag}, 0;\n{clear}@p {instruction}\n}}"
 
 
+def until(test: str, registers: str = "") -> str:
+    """A loop of inline assembly that goes on until what `test` says has made predicate `p` true."""
+    return f"{{\n.reg .pred p;\n{registers}WAIT:\n{test}\n@p bra DONE;\nbra WAIT;\nDONE:\n}}"
+
+
 def layout_of(type_: Tile) -> LinearLayout:
     """The layout a tile type must have by now."""
     assert type_.layout is not None, f"{type_} has no layout"

@@ -14,7 +14,7 @@ from graphfuse.codegen.index import emit_dim, numbers_below
 from graphfuse.codegen.kernel import PointerValue, integer
 from graphfuse.dialects import gpu
 from graphfuse.gpu.deal import Deal
-from graphfuse.gpu.kernel import WARP_SIZE, Kernel, Role, lowers, places, when
+from graphfuse.gpu.kernel import WARP_SIZE, Kernel, Role, lowers, places, until, when
 from graphfuse.ir.core import Op, Value, attr_dim, attr_dims, attr_int, attr_ints
 from graphfuse.ir.types import Buffer, Scalar
 from graphfuse.llvm.module import Reg
@@ -26,14 +26,7 @@ BUFFER_ALIGNMENT = 1024
 REGISTER_FILE = 65536
 """32-bit registers of a multiprocessor."""
 _POSITION, _ROUND = (1 << 31) - 1, -(1 << 31)
-_WAIT = """{
-.reg .pred p;
-WAIT:
-mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1;
-@p bra DONE;
-bra WAIT;
-DONE:
-}"""
+_WAIT = until("mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1;")
 _ELECT = """{
 .reg .pred p;
 elect.sync _|p, 0xffffffff;

@@ -14,7 +14,7 @@ from __future__ import annotations
 from graphfuse.codegen.control import loop_metadata
 from graphfuse.dialects import gpu
 from graphfuse.gpu.deal import Deal
-from graphfuse.gpu.kernel import GLOBAL, WARP_SIZE, Kernel, lowers, when
+from graphfuse.gpu.kernel import GLOBAL, WARP_SIZE, Kernel, lowers, until, when
 from graphfuse.gpu.words import VECTOR, load_vectors, store_vectors
 from graphfuse.ir.core import Op, attr_dim, attr_int
 from graphfuse.llvm.module import Reg
@@ -23,17 +23,7 @@ FLAG_BYTES = 4
 """A flag is a word that atomics take."""
 _BATCH = 8
 """Accesses that are begun before their results are added."""
-_WAIT = """{
-.reg .pred p;
-.reg .b32 seen;
-WAIT:
-ld.acquire.gpu.global.b32 seen, [$0];
-setp.ne.b32 p, seen, 0;
-@p bra DONE;
-bra WAIT;
-DONE:
-}
-bar.warp.sync 0xffffffff;"""
+_SEEN = until("ld.acquire.gpu.global.b32 seen, [$0];\nsetp.ne.b32 p, seen, 0;", ".reg .b32 seen;\n")
 _SCRATCH = Reg("%scratch", GLOBAL)
 
 
@@ -110,7 +100,7 @@ def _added(kernel: Kernel, block: Reg, values: list[Reg]) -> list[Reg]:
     """Values and what a block has left, once it has."""
     at, step = _place(kernel, block, len(values))
     flag = _flag(kernel, block)
-    kernel.assembly(_WAIT, flag)
+    kernel.assembly(f"{_SEEN}\nbar.warp.sync 0xffffffff;", flag)
     type_, every = values[0].type, range(len(values))
     add = "fadd" if type_ == "float" else "add"
     out: list[Reg] = []
