@@ -7,6 +7,7 @@ from graphfuse.dialects import gpu
 from graphfuse.gpu.analysis.memory_access import bank_conflicts
 from graphfuse.gpu.convert import holding
 from graphfuse.gpu.kernel import SHARED, WARP_SIZE, Kernel, layout_of, lowers
+from graphfuse.gpu.lower_hopper import buffer_of
 from graphfuse.gpu.lower_memory import element_address, limit_of, strided_address
 from graphfuse.gpu.matrices import load_matrices, matrix_pattern
 from graphfuse.gpu.shared_access import load_shared, shared_offset
@@ -26,10 +27,7 @@ def memory_layout(ring: Buffer) -> LinearLayout:
 
 def _slot_address(kernel: Kernel, ring: Value, slot: Value) -> tuple[Buffer, Reg]:
     """The buffer's type and its first shared address, an i32."""
-    type_ = ring.type
-    assert isinstance(type_, Buffer), f"{ring} is not shared memory"
-    number = kernel.scalar(slot)
-    base = kernel.pointer(ring).reg
+    type_, number, base = buffer_of(ring), kernel.scalar(slot), kernel.pointer(ring).reg
     if not number.text.startswith("%"):
         at = int(number.text) * type_.slot_bytes
         return type_, kernel.operate("add", base, at) if at else base
