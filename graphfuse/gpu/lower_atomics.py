@@ -7,8 +7,7 @@ what the one thread's access ordered (PTX ISA, memory consistency model: causali
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from graphfuse.codegen.arith import elementwise
 from graphfuse.codegen.kernel import register_type
@@ -25,14 +24,6 @@ from graphfuse.llvm.module import Reg
 
 _PAIRS = {"f16": 80, "bf16": 90}
 """Halves that are added in pairs, and from which architecture on; single ones from the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Instruction:
-    """What `atom` and `red` call an operation on an element, and its operand as the instruction takes it."""
-
-    name: str
-    operand: Callable[[Reg], Reg]
 
 
 @lowers(effects.atomic, effects.atomic_cas)
@@ -74,47 +65,41 @@ def _perform(kernel: Kernel, op: Op, elem: Scalar, access: Access, *, returns: b
         olds = _predicated(kernel, f"atom.{order}.gpu", f"cas.b{elem.bits}", access, swaps)
         return [from_bits(kernel, old, register_type(elem)) for old in olds]
     kind, values = str(op.attrs["kind"]), operands[0]
-    found = _instruction(kernel, kind, elem, len(values))
-    if found is None:
+    name = _instruction(kernel, kind, elem, len(values))
+    if not name:
         return [_loop(kernel, kind, elem, values[0], access, order)]
+    taken = [_operand(kernel, kind, elem, v) for v in values]
+    x = taken[0]
     if len(values) > 1:
-        (packed,) = gather_words(kernel, [found.operand(v) for v in values])
-        return _predicated(kernel, f"red.{order}.gpu", found.name, access, [packed], returns=False)
-    x = found.operand(values[0])
+        return _predicated(kernel, f"red.{order}.gpu", name, access, gather_words(kernel, taken), returns=False)
     # `red` cannot be acq_rel
     if not returns and kind != "exchange" and order == "relaxed":
-        return _predicated(kernel, f"red.{order}.gpu", found.name, access, [x], returns=False)
-    olds = _predicated(kernel, f"atom.{order}.gpu", found.name, access, [x])
+        return _predicated(kernel, f"red.{order}.gpu", name, access, [x], returns=False)
+    olds = _predicated(kernel, f"atom.{order}.gpu", name, access, [x])
     return [from_bits(kernel, old, register_type(elem)) if x.type != register_type(elem) else old for old in olds]
 
 
-def _instruction(kernel: Kernel, kind: str, elem: Scalar, count: int) -> _Instruction | None:
-    """The instruction that does it; None if there is none."""
-
-    def plain(x: Reg) -> Reg:
-        return x
-
-    def bits(x: Reg) -> Reg:
-        return as_bits(kernel, x)
-
-    def negated(x: Reg) -> Reg:
+def _operand(kernel: Kernel, kind: str, elem: Scalar, x: Reg) -> Reg:
+    """A value as the instruction takes it."""
+    if kind == "sub":
         return elementwise(kernel, "neg", elem, [x])
+    return as_bits(kernel, x) if kind == "exchange" else x
 
-    operand = negated if kind == "sub" else plain
+
+def _instruction(kernel: Kernel, kind: str, elem: Scalar, count: int) -> str:
+    """What `atom` and `red` call an operation on so many elements; nothing if they do not have it."""
     if kind in ("add", "sub"):
         if elem.name in _PAIRS:
             known = kernel.compute_capability >= _PAIRS[elem.name]
-            return _Instruction(f"add.noftz.{elem.name}{'x2' if count == 2 else ''}", operand) if known else None
+            return f"add.noftz.{elem.name}{'x2' if count == 2 else ''}" if known else ""
         if elem.is_float:
-            return _Instruction(f"add.{elem.name}", operand)
-        return _Instruction(f"add.u{elem.bits}", operand) if elem.bits >= 32 else None
+            return f"add.{elem.name}"
+        return f"add.u{elem.bits}" if elem.bits >= 32 else ""
     if elem.bits < 32:
-        return None
-    if kind == "exchange":
-        return _Instruction(f"exch.b{elem.bits}", bits)
-    if kind in ("and", "or", "xor"):
-        return _Instruction(f"{kind}.b{elem.bits}", plain)
-    return None if elem.is_float else _Instruction(f"{kind}.{'s' if elem.is_signed else 'u'}{elem.bits}", plain)
+        return ""
+    if kind in ("exchange", "and", "or", "xor"):
+        return f"{'exch' if kind == 'exchange' else kind}.b{elem.bits}"
+    return "" if elem.is_float else f"{kind}.{'s' if elem.is_signed else 'u'}{elem.bits}"
 
 
 def _predicated(
