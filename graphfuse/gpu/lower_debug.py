@@ -5,7 +5,8 @@ A line is printed by one thread, the first of those that hold the element. Lines
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 
 from graphfuse.codegen import debug
 from graphfuse.codegen.convert import cast
@@ -49,27 +50,24 @@ def _when(kernel: Kernel, condition: Reg | None, text: str, values: Sequence[Reg
     """A call of vprintf: its arguments lie in local memory, 8 bytes each."""
     out = kernel.text
     room = out.pure(f"[{len(values)} x i64]*", f"alloca [{len(values)} x i64], align 8")
-    after = _branch(kernel, condition)
-    for i, x in enumerate(values):
-        at = out.emit("ptr", f"getelementptr i64, ptr {room.text}, i64 {i}")
-        out.line(f"store {x}, {at}, align 8")
-    out.module.entity("declare i32 @vprintf(ptr, ptr)")
-    out.line(f"call i32 @vprintf({_string(kernel, text)}, ptr {room.text})")
-    _join(kernel, after)
+    with _where(kernel, condition):
+        for i, x in enumerate(values):
+            at = out.emit("ptr", f"getelementptr i64, ptr {room.text}, i64 {i}")
+            out.line(f"store {x}, {at}, align 8")
+        out.module.entity("declare i32 @vprintf(ptr, ptr)")
+        out.line(f"call i32 @vprintf({_string(kernel, text)}, ptr {room.text})")
 
 
-def _branch(kernel: Kernel, condition: Reg | None) -> str:
-    """Go on in a block of its own if the condition holds; the name of the block after it."""
+@contextmanager
+def _where(kernel: Kernel, condition: Reg | None) -> Generator[None]:
+    """A block of its own, which is gone through if the condition holds."""
     out = kernel.text
     inside, after = out.fresh("inside"), out.fresh("after")
     out.line(f"br label %{inside}" if condition is None else f"br {condition}, label %{inside}, label %{after}")
     out.start(inside)
-    return after
-
-
-def _join(kernel: Kernel, after: str) -> None:
-    kernel.text.line(f"br label %{after}")
-    kernel.text.start(after)
+    yield
+    out.line(f"br label %{after}")
+    out.start(after)
 
 
 def _string(kernel: Kernel, text: str) -> str:
@@ -89,12 +87,10 @@ def lower_assert(kernel: Kernel, op: Op) -> None:
             inside = inside_shape(kernel, Tile(value.shape, value.elem, value.layout), r)
             wrong = wrong if inside is None else kernel.binary("and", wrong, inside)
         fails = wrong if fails is None else kernel.binary("or", fails, wrong)
-    after = _branch(kernel, fails)
     out, loc = kernel.text, op.loc
-    out.module.entity("declare void @__assertfail(ptr, ptr, i32, ptr, i64)")
-    strings = [
-        _string(kernel, t) for t in (str(op.attrs.get("message", "")), loc.file if loc else "", kernel.func.name)
-    ]
-    line = loc.line if loc else 0
-    out.line(f"call void @__assertfail({strings[0]}, {strings[1]}, i32 {line}, {strings[2]}, i64 1)")
-    _join(kernel, after)
+    with _where(kernel, fails):
+        out.module.entity("declare void @__assertfail(ptr, ptr, i32, ptr, i64)")
+        texts = (str(op.attrs.get("message", "")), loc.file if loc else "", kernel.func.name)
+        message, file, name = (_string(kernel, t) for t in texts)
+        line = loc.line if loc else 0
+        out.line(f"call void @__assertfail({message}, {file}, i32 {line}, {name}, i64 1)")
