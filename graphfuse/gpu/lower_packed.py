@@ -10,22 +10,22 @@ from collections.abc import Sequence
 from graphfuse.codegen import arith
 from graphfuse.dialects import block
 from graphfuse.gpu.kernel import Kernel, lowers
+from graphfuse.gpu.math import NATIVE
 from graphfuse.ir.core import Op
-from graphfuse.ir.types import BF16, F16, Tile
+from graphfuse.ir.types import Tile
 from graphfuse.llvm.module import Reg
 
 _INSTRUCTIONS = {block.add: "fadd", block.sub: "fsub", block.mul: "fmul"}
-_TYPES = {F16: "half", BF16: "bfloat"}
 
 
 @lowers(*_INSTRUCTIONS)
 def lower_packed(kernel: Kernel, op: Op) -> None:
     """Rounded as an f32 result that is rounded again, which for these ops is the same."""
     type_ = op.result.type
-    if not isinstance(type_, Tile) or type_.elem not in _TYPES or len(kernel.tile(op.operands[0]).vectors) % 2:
+    if not isinstance(type_, Tile) or type_.elem not in NATIVE or len(kernel.tile(op.operands[0]).vectors) % 2:
         arith.lower_elementwise(kernel, op)
         return
-    half = _TYPES[type_.elem]
+    half = NATIVE[type_.elem]
     a, b = (_pairs(kernel, kernel.tile(v).vectors, half) for v in op.operands)
     out: list[Reg] = []
     for x, y in zip(a, b, strict=True):

@@ -225,18 +225,19 @@ def _mathematical(name: str) -> Function:
 
 # arithmetic
 
-_NATIVE = {F16: "half", BF16: "bfloat"}
+NATIVE = {F16: "half", BF16: "bfloat"}
+"""What LLVM calls halves, which instructions take as they are."""
 
 
 def _half_arithmetic(instruction: str) -> Function:
     """On halves as they are: the result is that of f32 arithmetic rounded once (24 bits >= 2 * 11 + 2)."""
 
     def emit(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg | None:
-        if elem not in _NATIVE:
+        if elem not in NATIVE:
             return None
-        values = [kernel.convert("bitcast", x, _NATIVE[elem]) for x in xs]
+        values = [kernel.convert("bitcast", x, NATIVE[elem]) for x in xs]
         if instruction.startswith("llvm."):
-            out = kernel.intrinsic(instruction.removeprefix("llvm."), _NATIVE[elem], *values)
+            out = kernel.intrinsic(instruction.removeprefix("llvm."), NATIVE[elem], *values)
         else:
             out = kernel.binary(instruction, values[0], values[1])
         return kernel.convert("bitcast", out, "i16")
@@ -246,7 +247,7 @@ def _half_arithmetic(instruction: str) -> Function:
 
 def _sign_bit(instruction: str, mask: int) -> Function:
     def emit(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg | None:
-        return kernel.binary(instruction, xs[0], mask) if elem in _NATIVE else None
+        return kernel.binary(instruction, xs[0], mask) if elem in NATIVE else None
 
     return emit
 
