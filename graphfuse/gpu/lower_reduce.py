@@ -190,10 +190,10 @@ def _warp_instruction(kind: str, wide: Scalar) -> str:
     """The name of the `redux.sync` that does it, or nothing."""
     if not wide.is_integer or wide.bits != 32:
         return ""
-    sign = "" if wide.is_signed else "u"
-    return {"sum": "add", "any": "or", "all": "and", "xor": "xor", "max": f"{sign}max", "min": f"{sign}min"}.get(
-        kind, ""
-    )
+    name = COMBINE[kind]
+    if name in ("max", "min"):
+        return name if wide.is_signed else f"u{name}"
+    return name if name in ("add", "or", "and", "xor") else ""
 
 
 def _across_warps(
