@@ -344,21 +344,19 @@ class _Typer(Remaker):
 
     def _needs(self, op: Op, i: int) -> LinearLayout | None:
         """The layout of operand i that the op's result, or the other operands, ask for."""
-        result = op.results[0] if op.results else None
-        tile = result is not None and isinstance(result.type, Tile)
-        if result is not None and op.kind is block.broadcast:
-            return project(self.layouts[result], tile_of(op.operands[0]).padded_shape)
+        if op.kind is block.broadcast:
+            return operand_layout(op, self.layouts[op.result])
         if op.kind in LOOPS:
             return self.layouts[op.results[i - 2 if op.kind is control.for_ else i]]
         if op.kind is effects.print_:
             return next(self.layouts[v] for v in op.operands if isinstance(v.type, Tile))
         if op.kind is block.dot:
             return dot_layouts.operand_layout(op, i, dot_layouts.usable(op, self.layouts[op.result]))
-        if op.kind is block.scan and result is not None:
-            layout, axis = self.layouts[result], attr_int(op, "axis")
+        if op.kind is block.scan:
+            layout, axis = self.layouts[op.result], attr_int(op, "axis")
             return layout if owners(layout, axis) else scan_layout(layout.shape, axis, 1, layout.size(WARP))
         if op.has(Trait.ELEMENTWISE) or op.kind in (block.index, block.load, *ATOMICS):
-            return self.layouts[result] if tile and result is not None else None
+            return self.layouts.get(op.result)
         if op.kind is block.store:
             return self.layouts[op.operands[2]]
         return None
