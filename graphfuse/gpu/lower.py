@@ -7,8 +7,11 @@ of ops are in `lower_*.py`.
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 from graphfuse.artifact import Launch
@@ -17,25 +20,7 @@ from graphfuse.codegen.kernel import PointerValue, memory_type
 from graphfuse.codegen.lowered import LoweredModule
 from graphfuse.dialects import block
 from graphfuse.errors import VerifyError
-from graphfuse.gpu import (
-    lower_async,
-    lower_atomics,
-    lower_cluster,
-    lower_control,
-    lower_convert,
-    lower_debug,
-    lower_dot,
-    lower_hopper,
-    lower_instructions,
-    lower_memory,
-    lower_packed,
-    lower_reduce,
-    lower_scan,
-    lower_shape,
-    lower_stream,
-    lower_wgmma,
-    math,
-)
+from graphfuse.gpu import math
 from graphfuse.gpu.alignment import pointer_alignments
 from graphfuse.gpu.analysis.axis_info import axis_info
 from graphfuse.gpu.kernel import GLOBAL, WARP_SIZE, Kernel
@@ -46,12 +31,11 @@ from graphfuse.llvm.module import FunctionText, ModuleText, Reg
 from graphfuse.symbolic import Dim, product
 from graphfuse.targets import Target
 
-FAMILIES = (
-    arith, control, index, lower_async, lower_atomics, lower_cluster, lower_control, lower_convert, lower_debug,
-    lower_dot, lower_hopper, lower_instructions, lower_memory, lower_packed, lower_reduce, lower_scan, lower_shape,
-    lower_stream, lower_wgmma, math, pointers,
-)  # fmt: skip
-"""Modules that fill the tables of lowerings."""
+SHARED_FAMILIES = (arith, control, index, math, pointers)
+"""Modules that fill the tables of lowerings, as do the `lower_*.py` beside this one."""
+for _family in pkgutil.iter_modules([str(Path(__file__).parent)]):
+    if _family.name.startswith("lower_"):
+        importlib.import_module(f"graphfuse.gpu.{_family.name}")
 SCRATCH = "scratch"
 """The name of the last parameter: global memory for programs, or null when `scratch_bytes` is 0."""
 
