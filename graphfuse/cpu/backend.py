@@ -17,6 +17,7 @@ from graphfuse.ir.passes import Pass
 from graphfuse.knobs import Numerics, Options
 from graphfuse.llvm import codegen
 from graphfuse.llvm.executor_ir import executor_ir
+from graphfuse.llvm.fields import with_fields
 from graphfuse.targets.backend import Ranges, Stages
 from graphfuse.targets.cpu import machine_of
 from graphfuse.targets.generated import Generated
@@ -84,15 +85,12 @@ class Backend:
         return made.text if stage == "llvm" else cpu.emit_assembly(made)
 
 
-COPY_BYTES = """
+COPY_BYTES = with_fields("""
 define void @copy_bytes(ptr %args, i64 %begin, i64 %end, ptr %scratch) {
-  %src = load ptr, ptr %args
-  %to_at = getelementptr i8, ptr %args, i64 8
-  %dst = load ptr, ptr %to_at
-  %n_at = getelementptr i8, ptr %args, i64 16
-  %n = load i64, ptr %n_at
-  call void @llvm.memcpy.p0.p0.i64(ptr %dst, ptr %src, i64 %n, i1 false)
+  %from = load ptr, ptr %args
+  %to = load ptr, ptr %args[ptr 1]
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 (load i64, ptr %args[i64 2]), i1 false)
   ret void
 }
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
-"""
+""")
