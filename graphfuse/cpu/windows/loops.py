@@ -23,7 +23,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from graphfuse.blockopt.forms import Forms
 from graphfuse.blockopt.limits import Limits
@@ -464,12 +464,7 @@ class _Maker(Sources):
             self._hand_over({yielded[i]: (values[i], room) for i, room in rooms.items()})
             inner.op(control.yield_, *(self.scalar(yielded[i]) for i in plain))
             code = inner.block(new)
-        made = self.builder.op(
-            control.for_, self.scalar(lower), self.scalar(upper), *(self.scalar(carried[i]) for i in plain),
-            step=attr_int(op, "step", 1), bodies=(code,),
-        )  # fmt: skip
-        self.scalars.update((op.results[i], v) for i, v in zip(plain, made.results, strict=True))
-        self.kept.update((op.results[i], room) for i, room in rooms.items())
+        self._made(op, [lower, upper, *(carried[i] for i in plain)], plain, rooms, code)
 
     def _while(self, op: Op) -> None:
         """What the condition hands on lies in memory of its own, unless it is what came in."""
@@ -495,13 +490,9 @@ class _Maker(Sources):
                 inner.op(control.yield_, *lead, *(self.scalar(values[i]) for i in plain))
                 return inner.block(new)
 
-        bodies = (
-            block_of(condition, rooms, passed, handed, 1),
-            block_of(body, passed, rooms, body.terminator.operands, 0),
-        )
-        made = self.builder.op(control.while_, *(self.scalar(op.operands[i]) for i in plain), bodies=bodies)
-        self.scalars.update((op.results[i], v) for i, v in zip(plain, made.results, strict=True))
-        self.kept.update((op.results[i], room) for i, room in passed.items())
+        asks = block_of(condition, rooms, passed, handed, 1)
+        does = block_of(body, passed, rooms, body.terminator.operands, 0)
+        self._made(op, [op.operands[i] for i in plain], plain, passed, asks, does)
 
     def _updates(self, new: Value, old: Value, body: Block) -> bool:
         """Whether a product may leave what a loop carries where it was: nothing else reads the old value."""
@@ -554,6 +545,13 @@ class _Maker(Sources):
                     self.fill(room, yielded[i])
                 inner.op(control.yield_, *(self.scalar(yielded[i]) for i in plain))
                 bodies.append(inner.block(Params(())))
-        made = self.builder.op(control.if_, self.scalar(op.operands[0]), bodies=tuple(bodies))
+        self._made(op, op.operands, plain, rooms, *bodies)
+
+    def _made(
+        self, op: Op, operands: Sequence[Value], plain: Sequence[int], rooms: Mapping[int, Kept], *bodies: Block
+    ) -> None:
+        """The op again: what is no tile is its result, tiles are in their rooms."""
+        made = op.kind.build([self.scalar(v) for v in operands], op.attrs, bodies=bodies, loc=self.builder.loc)
+        self.builder.append(made)
         self.scalars.update((op.results[i], v) for i, v in zip(plain, made.results, strict=True))
         self.kept.update((op.results[i], room) for i, room in rooms.items())
