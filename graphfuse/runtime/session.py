@@ -154,7 +154,7 @@ class Session(BaseSession):
         dtype. Such an array is written in place (by a copy when it is not contiguous and 64-byte aligned, or overlaps
         an input).
         """
-        outputs = self._run(self._binder.arrays(inputs), out or {})
+        outputs, _, _ = self._run(self._binder.arrays(inputs), out or {})
         results = dict(zip(self._names, outputs, strict=True))
         for name, array in (out or {}).items():
             if results[name] is not array:
@@ -164,7 +164,7 @@ class Session(BaseSession):
 
     def call(self, values: Sequence[Any]) -> list[Array]:
         """`run` for callers that know the signature: inputs and outputs stand in its order."""
-        return self._run([self._binder.array(i, value) for i, value in enumerate(values)], {})
+        return self._run([self._binder.array(i, value) for i, value in enumerate(values)], {})[0]
 
     def repeat(self, values: Sequence[Any], wiring: Wiring, most: int) -> Made | None:
         """Run it turn after turn, `most` times at most: `values` are those of the first turn.
@@ -192,33 +192,31 @@ class Session(BaseSession):
         for report in reports[(reports != FINE).any(1)][:1].tolist():
             look(self.executable.checks, report, bound.values)
 
-    def _run(self, arrays: list[Array], out: Mapping[str, Array]) -> list[Array]:
-        workspace = self._callers.take()
+    def profile(self, inputs: Mapping[str, Any]) -> Profile:
+        """As `run`, with the time of each step."""
+        outputs, bound, ns = self._run(self._binder.arrays(inputs), {}, timed=True)
+        return self._profile(dict(zip(self._names, outputs, strict=True)), bound, ns)
+
+    def _run(
+        self, arrays: list[Array], out: Mapping[str, Array], *, timed: bool = False
+    ) -> tuple[list[Array], Bound, list[int]]:
+        """The outputs, the plan at these shapes, and the time of each launch where they are timed."""
+        workspace, ns = self._callers.take(), list[int]()
         try:
             ready = self._bind(workspace, tuple(a.shape for a in arrays))
             outputs = self._outputs(ready.bound, out, arrays)
-            _place(workspace, ready, arrays, outputs)
-            workspace.run(ready.records, ready.count, ready.scratch_bytes)
+            # the addresses of this call
+            ready.place([address_of(a) for a in (*arrays, *outputs)], workspace.arena(ready.peak))
+            if timed:
+                ns = workspace.profile(ready.records, ready.count, ready.scratch_bytes)
+            else:
+                workspace.run(ready.records, ready.count, ready.scratch_bytes)
         finally:
             self._callers.give(workspace)
-        self._look(ready.bound, outputs)
-        return outputs
-
-    def profile(self, inputs: Mapping[str, Any]) -> Profile:
-        """As `run`, with the time of each step."""
-        arrays = self._binder.arrays(inputs)
-        workspace = self._callers.take()
-        try:
-            ready = self._bind(workspace, tuple(a.shape for a in arrays))
-            bound = ready.bound
-            outputs = self._outputs(bound, {}, arrays)
-            _place(workspace, ready, arrays, outputs)
-            ns = np.zeros(max(ready.count, 1), dtype=np.int64)
-            workspace.profile(ready.records, ready.count, ready.scratch_bytes, ns)
-        finally:
-            self._callers.give(workspace)
-        self._look(bound, outputs)
-        return self._profile(dict(zip(self._names, outputs, strict=True)), bound, ns[: len(bound.steps)].tolist())
+        # take the report on checks out of the outputs, and raise if one failed
+        if checks := self.executable.checks:
+            look(checks, outputs.pop().tolist(), ready.bound.values)
+        return outputs, ready.bound, ns
 
     def _bind(self, workspace: Workspace, shapes: tuple[tuple[int, ...], ...]) -> Ready:
         """The plan at these shapes, as the caller that has this workspace has it."""
@@ -267,16 +265,6 @@ class Session(BaseSession):
             if _is_aligned(array) and not any(np.may_share_memory(array, x) for x in inputs)
         }
 
-    def _look(self, bound: Bound, outputs: list[Array]) -> None:
-        """Take the report on checks out of the outputs, and raise if one failed."""
-        if checks := self.executable.checks:
-            look(checks, outputs.pop().tolist(), bound.values)
-
-
-def _place(workspace: Workspace, ready: Ready, arrays: list[Array], outputs: list[Array]) -> None:
-    """Write this call's addresses into the arguments."""
-    ready.place([address_of(a) for a in (*arrays, *outputs)], workspace.arena(ready.peak))
-
 
 def memory(executable: Executable, values: Mapping[str, int], threads: int) -> Memory:
     """What running at these symbol values takes. Needs no native code, so it works for any target."""
@@ -307,9 +295,7 @@ def _is_aligned(array: Array) -> bool:
 
 
 def _aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    nbytes = dtype.itemsize
-    for d in shape:
-        nbytes *= d
+    nbytes = math.prod(shape) * dtype.itemsize
     if nbytes < _ALIGNED_FROM:
         return np.empty(shape, dtype)
     return aligned_bytes(nbytes).view(dtype).reshape(shape)
