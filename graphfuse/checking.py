@@ -30,6 +30,7 @@ from graphfuse.ir.types import I64, Tensor
 from graphfuse.knobs import Options
 from graphfuse.llvm.loader import Library, load_object
 from graphfuse.runtime.gpu.session import GpuSession
+from graphfuse.runtime.native import aligned_bytes
 from graphfuse.symbolic import Dim, evaluate
 from graphfuse.targets import Target
 from graphfuse.targets.backend import Stages, backend_of
@@ -160,10 +161,9 @@ class _CpuRunner:
         slots += [symbols[v.hint] for v in func.params if v.type == I64]
         args = np.array(slots, np.int64)
         grid = evaluate(attr_dim(func, "grid"), symbols)
-        room = np.zeros(evaluate(self.scratch[name], symbols) + 128, np.uint8)
-        aligned = room.ctypes.data + (-room.ctypes.data) % 64
+        room = aligned_bytes(evaluate(self.scratch[name], symbols))
         call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-        call(self.library.address(name))(args.ctypes.data, 0, grid, aligned)
+        call(self.library.address(name))(args.ctypes.data, 0, grid, room.ctypes.data)
 
 
 class GpuRunner:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from graphfuse.artifact import Code, Executable
+from graphfuse.artifact import Array, Code, Executable
 from graphfuse.errors import ArtifactError
 from graphfuse.llvm.host import host_target
 from graphfuse.llvm.loader import load_object
@@ -109,6 +109,8 @@ def why_not_here(code: Code, host: Target) -> str | None:
     return None
 
 
+ALIGN = 64
+"""Tensors and weights begin at multiples of this: a line, and a vector of AVX-512."""
 _DATA: Final = object.__basicsize__
 """Where an array has the address of its data: behind the head of all objects, as numpy promises to C."""
 
@@ -116,3 +118,10 @@ _DATA: Final = object.__basicsize__
 def address_of(array: np.ndarray[Any, Any]) -> int:
     """Where an array's data starts: what a call asks of all its arrays, and numpy takes eight times as long to tell."""
     return ctypes.c_size_t.from_address(id(array) + _DATA).value
+
+
+def aligned_bytes(nbytes: int) -> Array:
+    """New memory of any contents that begins at a multiple of `ALIGN`."""
+    raw = np.empty(nbytes + ALIGN, np.uint8)
+    start = -address_of(raw) % ALIGN
+    return raw[start : start + nbytes]

@@ -25,11 +25,11 @@ from graphfuse.runtime.apart import check_apart
 from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.bound import Bound, Template, scratch_on_gpu
 from graphfuse.runtime.callers import Callers
-from graphfuse.runtime.native import NativeCode, address_of
+from graphfuse.runtime.native import ALIGN, NativeCode, address_of, aligned_bytes
 from graphfuse.runtime.planner import ArenaPlan
 from graphfuse.runtime.ready import Ready
 from graphfuse.runtime.turns import Made, Turns, Wiring
-from graphfuse.runtime.workspace import ALIGN, Workspace, aligned_bytes, workspaces
+from graphfuse.runtime.workspace import Workspace, workspaces
 from graphfuse.targets.memory import physical_bytes
 from graphfuse.targets.profiles.nvidia import GPUS
 from graphfuse.value_checks import FINE, look

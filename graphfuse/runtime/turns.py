@@ -19,9 +19,9 @@ import numpy as np
 
 from graphfuse.artifact import Array
 from graphfuse.runtime.bound import Bound
-from graphfuse.runtime.native import address_of
+from graphfuse.runtime.native import ALIGN, address_of, aligned_bytes
 from graphfuse.runtime.ready import Ready
-from graphfuse.runtime.workspace import ALIGN, Workspace, aligned_bytes
+from graphfuse.runtime.workspace import Workspace
 
 MOST_TURNS = 256
 """Turns of a call."""

@@ -27,6 +27,7 @@ from graphfuse.errors import ArtifactError, Loc
 from graphfuse.files import told
 from graphfuse.knobs import WeightMode
 from graphfuse.llvm.host import available_cores
+from graphfuse.runtime.native import aligned_bytes
 
 PIECE = 1 << 20
 """Bytes that are read and then checked: as much as stays in a core's cache."""
@@ -34,8 +35,6 @@ AT_ONCE = 64 << 20
 """From so many bytes on several threads read."""
 MOST_READERS = 4
 """Threads: disks and memory are busy with so many."""
-ALIGN = 64
-"""Of an array's address: a line, and a vector of AVX-512."""
 
 
 class OpenFile:
@@ -131,7 +130,7 @@ class Blob:
         nbytes, file = len(self.extent), self.extent.file
         if self.mode == "mapped":
             return file.mapping[self.extent.begin : self.extent.begin + nbytes]
-        room, found = _aligned(nbytes), 0
+        room, found = aligned_bytes(nbytes), 0
         view = room.data
         for at in range(0, nbytes, PIECE):
             piece = view[at : at + PIECE]
@@ -169,19 +168,13 @@ class StoredArray:
         array = self._of(self._blob.fresh())
         if self._panels is None:
             return array
-        laid_out = _aligned(self.nbytes).view(self._dtype).reshape(self.shape)
+        laid_out = aligned_bytes(self.nbytes).view(self._dtype).reshape(self.shape)
         laid_out[...] = self._panels.of(array)
         laid_out.flags.writeable = False
         return laid_out
 
     def _of(self, data: Array) -> Array:
         return data.view(self._dtype).reshape(self._shape)
-
-
-def _aligned(nbytes: int) -> Array:
-    raw = np.empty(nbytes + ALIGN, np.uint8)
-    start = -int(raw.__array_interface__["data"][0]) % ALIGN
-    return raw[start : start + nbytes]
 
 
 def _kept(known: list[Array], read: Callable[[], Array]) -> Array:

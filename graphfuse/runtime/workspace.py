@@ -18,11 +18,8 @@ from graphfuse.errors import InputError, UsageError
 from graphfuse.llvm.host import available_cores
 from graphfuse.runtime.bound import Template
 from graphfuse.runtime.callers import Callers, watch_forks
-from graphfuse.runtime.native import NativeCode, address_of
+from graphfuse.runtime.native import ALIGN, NativeCode, address_of, aligned_bytes
 from graphfuse.runtime.ready import Ready
-
-ALIGN = 64
-"""Tensors begin at multiples of this."""
 
 
 class Workspace:
@@ -128,13 +125,6 @@ class Shared:
 def most_callers(threads: int) -> int:
     """As many callers as have, all together, twice as many threads as there are cores; two at least."""
     return max(2 * available_cores() // threads, 2)
-
-
-def aligned_bytes(nbytes: int) -> Array:
-    """New memory of any contents that begins at a multiple of `ALIGN`."""
-    raw = np.empty(nbytes + ALIGN, np.uint8)
-    start = -address_of(raw) % ALIGN
-    return raw[start : start + nbytes]
 
 
 def _taken(nbytes: int) -> Array:

@@ -8,13 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from graphfuse.artifact import KernelMeta, Launch, TensorMap, elem_dtype
-from graphfuse.runtime.native import address_of
+from graphfuse.runtime.native import address_of, aligned_bytes
 from graphfuse.symbolic import evaluate
 from graphfuse.targets.driver import Driver
 
 MAX_GRID = (1 << 31) - 1
 """Of the grid's first dim, the only one that is used."""
-MAP_BYTES, MAP_ALIGNMENT = 128, 64
+MAP_BYTES = 128
+"""At a multiple of 64."""
 
 
 class MapSizes(NamedTuple):
@@ -37,13 +38,11 @@ class MapSizes(NamedTuple):
 class EncodedMap:
     """A tensor map at one set of sizes: 128 bytes at `address`, which `encode` fills in."""
 
-    __slots__ = ("_encoded_for", "_raw", "_room", "_sizes", "address", "spec")
+    __slots__ = ("_encoded_for", "_room", "_sizes", "address", "spec")
 
     def __init__(self, spec: TensorMap, sizes: MapSizes) -> None:
         self.spec, self._sizes = spec, sizes
-        self._raw = np.zeros(MAP_BYTES + MAP_ALIGNMENT, np.uint8)
-        start = -address_of(self._raw) % MAP_ALIGNMENT
-        self._room = self._raw[start : start + MAP_BYTES]
+        self._room = aligned_bytes(MAP_BYTES)
         self.address = address_of(self._room)
         self._encoded_for = -1
 
