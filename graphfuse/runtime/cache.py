@@ -266,8 +266,8 @@ def model_digest(model: Path | bytes) -> str:
         for name in external_files(data):
             digest.update(name.encode(errors="surrogateescape") + b"\0")
             # what is missing, outside or no file is not read: the frontend says so
-            with contextlib.suppress(OSError, ValueError, RuntimeError):
-                if (path := _inside(model.parent, name)) is not None:
+            if (path := _inside(model.parent, name)) is not None:
+                with contextlib.suppress(OSError):
                     digest.update(_file_digest(path))
     return digest.hexdigest()
 
@@ -278,18 +278,16 @@ def data_files(model: Path) -> list[Path]:
         names = external_files(model.read_bytes())
     except OSError:
         return []
-    found: list[Path | None] = []
-    for name in names:
-        with contextlib.suppress(OSError, ValueError, RuntimeError):
-            found.append(_inside(model.parent, name))
-    return [path for path in found if path is not None]
+    return [path for name in names if (path := _inside(model.parent, name)) is not None]
 
 
 def _inside(folder: Path, name: str) -> Path | None:
-    """A regular file in a model's folder, links followed."""
-    root = folder.resolve()
-    path = (root / name).resolve()
-    return path if path.is_relative_to(root) and path.is_file() else None
+    """A regular file in a model's folder, links followed; None where there is none, or no name can be that."""
+    with contextlib.suppress(OSError, ValueError, RuntimeError):
+        root = folder.resolve()
+        path = (root / name).resolve()
+        return path if path.is_relative_to(root) and path.is_file() else None
+    return None
 
 
 def _file_digest(path: Path) -> bytes:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import mmap
+import operator
 import os
-import stat
 import weakref
 import zlib
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ import numpy as np
 
 from graphfuse.artifact import Array, Panels, Weight
 from graphfuse.errors import ArtifactError, Loc
-from graphfuse.files import told
+from graphfuse.files import is_regular, told
 from graphfuse.knobs import WeightMode
 from graphfuse.llvm.host import available_cores
 from graphfuse.runtime.native import aligned_bytes
@@ -42,7 +42,7 @@ class OpenFile:
 
     def __init__(self, path: Path) -> None:
         with told("read", path):
-            if not stat.S_ISREG(path.stat().st_mode):
+            if not is_regular(path):
                 raise OSError(22, "not a regular file")
             self._file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         weakref.finalize(self, os.close, self._file)
@@ -212,8 +212,4 @@ def read_all(weights: Sequence[Weight]) -> list[Array]:
     if readers == 1 or sum(w.nbytes for w in weights) < AT_ONCE:
         return [w.array for w in weights]
     with ThreadPoolExecutor(readers) as pool:
-        return list(pool.map(_array_of, weights))
-
-
-def _array_of(weight: Weight) -> Array:
-    return weight.array
+        return list(pool.map(operator.attrgetter("array"), weights))
