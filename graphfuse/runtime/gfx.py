@@ -157,15 +157,13 @@ def _parts(executable: Executable, rows: Iterator[Json]) -> Iterator[_Part]:
     head["others"] = others
     yield _json_part("program", head)
     for i, code in enumerate(codes):
-        yield _Part(f"code.{i}", len(code.object), "raw", [code.object])
+        yield _part(f"code.{i}", code.object)
         if code.ptx:
-            text = code.ptx.encode()
-            yield _Part(f"ptx.{i}", len(text), "zlib", [zlib.compress(text)])
+            yield _part(f"ptx.{i}", code.ptx.encode(), pack=True)
     for i, part in enumerate(p for v in variants for p in v.parts):
         file = io.BytesIO()
         _write_parts(list(_parts(part, rows)), file)
-        content = file.getvalue()
-        yield _Part(f"part.{i}", len(content), "raw", [content])
+        yield _part(f"part.{i}", file.getvalue())
     for i, v in enumerate(variants):
         yield _json_part(_numbered("ir", i), dict(v.ir), pack=True)
         yield _json_part(_numbered("ledger", i), list(v.ledger), pack=True)
@@ -190,11 +188,17 @@ def _numbered(name: str, variant: int) -> str:
     return f"{name}.{variant}" if variant else name
 
 
+def _part(name: str, content: bytes, *, pack: bool = False) -> _Part:
+    stored = zlib.compress(content) if pack else content
+    return _Part(name, len(content), "zlib" if pack else "raw", [stored])
+
+
 def _json_part(name: str, value: Json, pack: bool = False) -> _Part:
-    text = json.dumps(value, separators=(",", ":")).encode()
-    if not pack:
-        return _Part(name, len(text), "raw", [text])
-    return _Part(name, len(text), "zlib", [zlib.compress(text)])
+    return _part(name, _json_bytes(value), pack=pack)
+
+
+def _json_bytes(value: Json) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
 
 
 def _write(executable: Executable, file: BinaryIO) -> None:
@@ -232,7 +236,7 @@ def _header(parts: Sequence[_Part], offsets: Sequence[int], digests: Sequence[st
         _SECTION.write(_Section(p.name, offset, p.length, p.unpacked, p.encoding, sha))
         for p, offset, sha in zip(parts, offsets, digests, strict=True)
     ]
-    return json.dumps({"graphfuse": __version__, "sections": rows}, separators=(",", ":")).encode()
+    return _json_bytes({"graphfuse": __version__, "sections": rows})
 
 
 def _bytes_of(part: bytes | Array) -> memoryview:
@@ -301,7 +305,7 @@ def _weight_table(weights: Sequence[Weight]) -> tuple[list[Json], _Part]:
         elif w.packed is not None:
             row["panels_of"] = [list(w.packed[0].shape), *_panels_row(w.packed[1])]
         rows.append(row)
-    text = json.dumps(tensors, separators=(",", ":")).encode()
+    text = _json_bytes(tensors)
     text += b" " * (-(len(text) + 8) % ALIGN)  # so that the data starts aligned
     head = struct.pack("<Q", len(text)) + text
     table: list[Json] = [{**row, "offset": len(head) + cast("int", row["offset"])} for row in rows]
