@@ -67,6 +67,15 @@ def _opened() -> BindingsDriver:
     return BindingsDriver(module)
 
 
+def _calling(function: str) -> Callable[..., None]:
+    """A method that is a function of the driver, by the same parameters, and gives nothing."""
+
+    def method(driver: BindingsDriver, *args: int) -> None:
+        driver.call(function, *args)
+
+    return method
+
+
 class BindingsDriver:
     """`graphfuse.targets.driver.Driver` over the module `cuda.bindings.driver`."""
 
@@ -85,7 +94,8 @@ class BindingsDriver:
             what = text.get(int(result), "the NVIDIA driver cannot be used")
             raise DeviceError(f"{what} ({_name(result)})")
 
-    def _call(self, function: str, *args: Any) -> Any:
+    def call(self, function: str, *args: Any) -> Any:
+        """A function of the driver: what it gives besides its result. Raises CudaError."""
         result, *values = getattr(self._cu, function)(*args)
         if result != self._success:
             raise CudaError(int(result), _name(result))
@@ -93,37 +103,32 @@ class BindingsDriver:
 
     def device_count(self) -> int:
         """Those that CUDA_VISIBLE_DEVICES lets see."""
-        return int(self._call("cuDeviceGetCount"))
+        return int(self.call("cuDeviceGetCount"))
 
     def device_info(self, ordinal: int) -> GpuInfo:
         """From its attributes."""
-        device = self._call("cuDeviceGet", ordinal)
+        device = self.call("cuDeviceGet", ordinal)
         kinds = self._cu.CUdevice_attribute
 
         def attribute(name: str) -> int:
-            return int(self._call("cuDeviceGetAttribute", getattr(kinds, f"CU_DEVICE_ATTRIBUTE_{name}"), device))
+            return int(self.call("cuDeviceGetAttribute", getattr(kinds, f"CU_DEVICE_ATTRIBUTE_{name}"), device))
 
-        name: bytes = self._call("cuDeviceGetName", 128, device)
+        name: bytes = self.call("cuDeviceGetName", 128, device)
         return GpuInfo(
             name.split(b"\0", maxsplit=1)[0].decode(errors="replace"),
             attribute("COMPUTE_CAPABILITY_MAJOR"),
             attribute("COMPUTE_CAPABILITY_MINOR"),
-            int(self._call("cuDeviceTotalMem", device)),
+            int(self.call("cuDeviceTotalMem", device)),
             attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
             attribute("MULTIPROCESSOR_COUNT"),
         )
 
     def retain(self, ordinal: int) -> int:
         """The primary context, for as long as the process lives."""
-        return int(self._call("cuDevicePrimaryCtxRetain", self._call("cuDeviceGet", ordinal)))
+        return int(self.call("cuDevicePrimaryCtxRetain", self.call("cuDeviceGet", ordinal)))
 
-    def push(self, context: int) -> None:
-        """`cuCtxPushCurrent`."""
-        self._call("cuCtxPushCurrent", context)
-
-    def pop(self) -> None:
-        """`cuCtxPopCurrent`."""
-        self._call("cuCtxPopCurrent")
+    push = _calling("cuCtxPushCurrent")
+    pop = _calling("cuCtxPopCurrent")
 
     # code
 
@@ -133,11 +138,11 @@ class BindingsDriver:
         log = bytes(LOG_BYTES)  # the bindings want bytes, and the driver writes into them
         names = [options.CU_JIT_ERROR_LOG_BUFFER, options.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
         try:
-            return int(self._call("cuModuleLoadDataEx", image, len(names), names, [log, LOG_BYTES]))
+            return int(self.call("cuModuleLoadDataEx", image, len(names), names, [log, LOG_BYTES]))
         except CudaError as e:
             error = CudaError(e.code, e.name, _line(log.rstrip(b"\0").decode(errors="replace")))
             if e.code == OLD_DRIVER:
-                version = int(self._call("cuDriverGetVersion"))
+                version = int(self.call("cuDriverGetVersion"))
                 error.too_old = (
                     f"the driver (CUDA {version // 1000}.{version % 1000 // 10}) is too old for PTX "
                     f"{ptx_version(image)}: install a newer one, or compile where an assembler is installed "
@@ -147,12 +152,12 @@ class BindingsDriver:
 
     def function(self, module: int, name: str) -> int:
         """`cuModuleGetFunction`."""
-        return int(self._call("cuModuleGetFunction", module, name.encode()))
+        return int(self.call("cuModuleGetFunction", module, name.encode()))
 
     def allow_shared(self, function: int, nbytes: int) -> None:
         """`CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`."""
         kind = self._cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        self._call("cuFuncSetAttribute", function, kind, nbytes)
+        self.call("cuFuncSetAttribute", function, kind, nbytes)
 
     # memory
 
@@ -160,13 +165,11 @@ class BindingsDriver:
         """`cuMemAlloc`."""
         return self._allocated("cuMemAlloc", nbytes)
 
-    def free(self, address: int) -> None:
-        """`cuMemFree`."""
-        self._call("cuMemFree", address)
+    free = _calling("cuMemFree")
 
     def memory_info(self) -> tuple[int, int]:
         """Free and total bytes."""
-        free, total = self._call("cuMemGetInfo")
+        free, total = self.call("cuMemGetInfo")
         return int(free), int(total)
 
     def alloc_host(self, nbytes: int) -> int:
@@ -175,61 +178,40 @@ class BindingsDriver:
 
     def _allocated(self, function: str, nbytes: int, *flags: int) -> int:
         try:
-            return int(self._call(function, nbytes, *flags))
+            return int(self.call(function, nbytes, *flags))
         except CudaError as e:
             if e.code == _OUT_OF_MEMORY:
                 raise MemoryError(f"{nbytes} bytes") from None
             raise
 
-    def free_host(self, address: int) -> None:
-        """`cuMemFreeHost`."""
-        self._call("cuMemFreeHost", address)
-
-    def copy_in(self, to: int, source: int, nbytes: int, stream: int) -> None:
-        """`cuMemcpyHtoDAsync`."""
-        self._call("cuMemcpyHtoDAsync", to, source, nbytes, stream)
-
-    def copy_out(self, to: int, source: int, nbytes: int, stream: int) -> None:
-        """`cuMemcpyDtoHAsync`."""
-        self._call("cuMemcpyDtoHAsync", to, source, nbytes, stream)
-
-    def copy(self, to: int, source: int, nbytes: int, stream: int) -> None:
-        """`cuMemcpyDtoDAsync`."""
-        self._call("cuMemcpyDtoDAsync", to, source, nbytes, stream)
+    free_host = _calling("cuMemFreeHost")
+    copy_in = _calling("cuMemcpyHtoDAsync")
+    copy_out = _calling("cuMemcpyDtoHAsync")
+    copy = _calling("cuMemcpyDtoDAsync")
 
     # streams
 
     def create_stream(self) -> int:
         """`CU_STREAM_NON_BLOCKING`."""
-        return int(self._call("cuStreamCreate", int(self._cu.CUstream_flags.CU_STREAM_NON_BLOCKING)))
+        return int(self.call("cuStreamCreate", int(self._cu.CUstream_flags.CU_STREAM_NON_BLOCKING)))
 
-    def destroy_stream(self, stream: int) -> None:
-        """`cuStreamDestroy`."""
-        self._call("cuStreamDestroy", stream)
-
-    def synchronize(self, stream: int) -> None:
-        """`cuStreamSynchronize`."""
-        self._call("cuStreamSynchronize", stream)
+    destroy_stream = _calling("cuStreamDestroy")
+    synchronize = _calling("cuStreamSynchronize")
 
     def create_event(self) -> int:
         """`cuEventCreate`."""
-        return int(self._call("cuEventCreate", 0))
+        return int(self.call("cuEventCreate", 0))
 
-    def destroy_event(self, event: int) -> None:
-        """`cuEventDestroy`."""
-        self._call("cuEventDestroy", event)
-
-    def record(self, event: int, stream: int) -> None:
-        """`cuEventRecord`."""
-        self._call("cuEventRecord", event, stream)
+    destroy_event = _calling("cuEventDestroy")
+    record = _calling("cuEventRecord")
 
     def wait(self, stream: int, event: int) -> None:
         """`cuStreamWaitEvent`."""
-        self._call("cuStreamWaitEvent", stream, event, 0)
+        self.call("cuStreamWaitEvent", stream, event, 0)
 
     def elapsed_ms(self, start: int, end: int) -> float:
         """`cuEventElapsedTime`."""
-        return float(self._call("cuEventElapsedTime", start, end))
+        return float(self.call("cuEventElapsedTime", start, end))
 
     # launches
 
@@ -250,7 +232,7 @@ class BindingsDriver:
         else:
             name, steps = "cuTensorMapEncodeTiled", (1,) * len(dims)
             box = ([cu.cuuint32_t(b) for b in spec.box],)
-        found = self._call(
+        found = self.call(
             name,
             *tensor,
             *box,
@@ -266,7 +248,7 @@ class BindingsDriver:
         """`cuLaunchKernel`, or `cuLaunchKernelEx` where a launch has attributes."""
         if call.cluster == 1 and not call.overlaps:
             shape = (call.grid, 1, 1, call.threads, 1, 1, call.shared_bytes)
-            self._call("cuLaunchKernel", call.function, *shape, stream, call.params, 0)
+            self.call("cuLaunchKernel", call.function, *shape, stream, call.params, 0)
             return
         cu = self._cu
         config = cu.CUlaunchConfig()
@@ -286,7 +268,7 @@ class BindingsDriver:
             attribute.value.programmaticStreamSerializationAllowed = 1
             attributes.append(attribute)
         config.attrs, config.numAttrs = attributes, len(attributes)
-        self._call("cuLaunchKernelEx", config, call.function, call.params, 0)
+        self.call("cuLaunchKernelEx", config, call.function, call.params, 0)
 
     def launcher(self, calls: Sequence[LaunchCall | CopyCall]) -> Launcher | None:
         """The native loop, if this machine can have one."""
@@ -319,7 +301,7 @@ class BindingsDriver:
         found: list[int] = []
         for name in names:
             try:
-                address, _ = self._call("cuGetProcAddress", name.encode(), _NATIVE_VERSION, int(flag))
+                address, _ = self.call("cuGetProcAddress", name.encode(), _NATIVE_VERSION, int(flag))
             except CudaError as e:
                 log.info("launches go through Python: no address of %s (%s)", name, e)
                 return []
@@ -331,37 +313,29 @@ class BindingsDriver:
     def begin_capture(self, stream: int) -> None:
         """Only calls of this thread are watched: other threads go on as they like."""
         mode = self._cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-        self._call("cuStreamBeginCapture", stream, mode)
+        self.call("cuStreamBeginCapture", stream, mode)
 
     def end_capture(self, stream: int) -> int:
         """`cuStreamEndCapture`."""
-        return int(self._call("cuStreamEndCapture", stream))
+        return int(self.call("cuStreamEndCapture", stream))
 
     def instantiate(self, graph: int) -> int:
         """`cuGraphInstantiate`."""
-        return int(self._call("cuGraphInstantiate", graph, 0))
+        return int(self.call("cuGraphInstantiate", graph, 0))
 
     def update(self, executable: int, graph: int) -> bool:
         """`cuGraphExecUpdate`."""
         try:
-            self._call("cuGraphExecUpdate", executable, graph)
+            self.call("cuGraphExecUpdate", executable, graph)
         except CudaError as e:
             if e.code == _GRAPH_UPDATE_FAILED:
                 return False
             raise
         return True
 
-    def launch_graph(self, executable: int, stream: int) -> None:
-        """`cuGraphLaunch`."""
-        self._call("cuGraphLaunch", executable, stream)
-
-    def destroy_graph(self, graph: int) -> None:
-        """`cuGraphDestroy`."""
-        self._call("cuGraphDestroy", graph)
-
-    def destroy_executable(self, executable: int) -> None:
-        """`cuGraphExecDestroy`."""
-        self._call("cuGraphExecDestroy", executable)
+    launch_graph = _calling("cuGraphLaunch")
+    destroy_graph = _calling("cuGraphDestroy")
+    destroy_executable = _calling("cuGraphExecDestroy")
 
 
 def ptx_version(image: bytes) -> str:
