@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from graphfuse import usage
 from graphfuse.api import Dims, compile, load
-from graphfuse.artifact import MAP, OPTIONAL, SEQUENCE, TEXT, Array, Signature, TensorSpec
+from graphfuse.artifact import ELEMS, MAP, OPTIONAL, SEQUENCE, TEXT, Array, Signature, TensorSpec, elem_dtype
 from graphfuse.errors import UsageError
 from graphfuse.runtime import gfx
 
@@ -25,12 +25,10 @@ class NodeArg:
 
 
 _ORT_TYPES = {
-    "f32": "float", "f64": "double", "f16": "float16", "bf16": "bfloat16", "bool": "bool",
-    "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
-    "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
-    "i4": "int4", "u4": "uint4", "f8e4m3": "float8e4m3fn", "f8e5m2": "float8e5m2",
-    "f8e4m3fnuz": "float8e4m3fnuz", "f8e5m2fnuz": "float8e5m2fnuz", TEXT: "string",
+    **{e: elem_dtype(e).name.replace("_", "") for e in ELEMS if e not in ("i2", "u2", "f8e8m0", "f4e2m1")},
+    "f32": "float", "f64": "double", TEXT: "string",
 }  # fmt: skip
+"""Mostly numpy's names; what it does not have keeps its own."""
 
 
 class InferenceSession:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from graphfuse.artifact import Array, Signature, TensorSpec, elem_dtype
+from graphfuse.artifact import ELEMS, Array, Signature, TensorSpec, elem_dtype
 from graphfuse.errors import DeviceError, InputError
 from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.gpu import dlpack
@@ -27,13 +27,8 @@ ALIGNMENT = 16
 Origin = Literal["host", "torch", "device"]
 """Where a call's inputs come from, and so what its outputs are."""
 
-_TORCH_NAMES = {
-    "f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16", "bool": "bool",
-    "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
-    "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
-    "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2",
-    "f8e4m3fnuz": "float8_e4m3fnuz", "f8e5m2fnuz": "float8_e5m2fnuz", "f8e8m0": "float8_e8m0fnu",
-}  # fmt: skip
+_TORCH_NAMES = {e: elem_dtype(e).name for e in ELEMS if e not in ("i4", "u4", "i2", "u2", "f4e2m1")}
+"""As numpy's; what torch has of less than a byte is stored otherwise."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
