@@ -26,7 +26,7 @@ from graphfuse.runtime.callers import Callers
 from graphfuse.runtime.gpu.arrays import DeviceArray, Operand, Reader, current_stream, is_cuda_tensor
 from graphfuse.runtime.gpu.context import Context, choose_variant, context_of
 from graphfuse.runtime.gpu.graphs import Graphs, Recorder
-from graphfuse.runtime.gpu.launches import Copy, KernelLaunch, Launches, described
+from graphfuse.runtime.gpu.launches import Launches, described
 from graphfuse.runtime.gpu.memory import Block, NoRoomError, Pinned
 from graphfuse.runtime.gpu.outputs import Output, make_outputs
 from graphfuse.runtime.gpu.quick import Quick
@@ -48,6 +48,10 @@ class _Shaped:
 
     launches: Launches
     graphs: Graphs
+
+
+_Ran = tuple[dict[str, Any], Launches, list[int]]
+"""Outputs by name, what was launched, and the ns of each launch, if they were timed."""
 
 
 class _Caller:
@@ -211,9 +215,7 @@ class GpuSession(BaseSession):
         finally:
             self._callers.give(caller)
 
-    def _run(
-        self, inputs: Mapping[str, Any], given: Mapping[str, Any], *, timed: bool
-    ) -> tuple[dict[str, Any], Launches, list[int]]:
+    def _run(self, inputs: Mapping[str, Any], given: Mapping[str, Any], *, timed: bool) -> _Ran:
         with contextlib.suppress(NoRoomError):  # then there is one caller at a time from here on
             return self._run_once(inputs, given, timed=timed)
         try:
@@ -222,9 +224,7 @@ class GpuSession(BaseSession):
             self._callers.limit(MOST_CALLERS)  # it does not fit alone either
             raise
 
-    def _run_once(
-        self, inputs: Mapping[str, Any], given: Mapping[str, Any], *, timed: bool
-    ) -> tuple[dict[str, Any], Launches, list[int]]:
+    def _run_once(self, inputs: Mapping[str, Any], given: Mapping[str, Any], *, timed: bool) -> _Ran:
         caller = self._callers.take()
         try:
             with self.context.current():
@@ -311,18 +311,16 @@ class GpuSession(BaseSession):
         )
         return []
 
-    def _launch(self, launches: Launches, item: KernelLaunch | Copy, stream: int) -> None:
-        self.context.guarded(described(item, self._leaves), lambda: launches.run(self._driver, item, stream))
-
     def _timed(self, launches: Launches, stream: int) -> list[int]:
         """One at a time, so that whatever goes wrong has a name."""
         start, end = self._driver.create_event(), self._driver.create_event()
         ns: list[int] = []
         for item in launches.items:
+            what = described(item, self._leaves)
             self._driver.record(start, stream)
-            self._launch(launches, item, stream)
+            self.context.guarded(what, lambda item=item: launches.run(self._driver, item, stream))
             self._driver.record(end, stream)
-            self.context.guarded(described(item, self._leaves), lambda: self._driver.synchronize(stream))
+            self.context.guarded(what, lambda: self._driver.synchronize(stream))
             ns.append(int(self._driver.elapsed_ms(start, end) * 1e6))
         self._driver.destroy_event(start)
         self._driver.destroy_event(end)
