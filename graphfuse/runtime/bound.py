@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,9 +106,7 @@ class _Segment:
     def __init__(self, steps: Sequence[tuple[int, Step]], kernels: Mapping[str, int]) -> None:
         self.dims: dict[Dim, int] = {}
         slots: list[tuple[int, int]] = []  # buffer or -1, dim
-        starts: list[int] = []
         for _, step in steps:
-            starts.append(len(slots))
             for arg in step.args:
                 if isinstance(arg, Pointer):
                     slots.append((arg.buffer, self._dim(arg.offset)))
@@ -117,7 +116,7 @@ class _Segment:
         self.work = _ints([self._dim(s.work) for _, s in steps])
         self.leaf = _ints([i for i, _ in steps])
         self.kernel = _ints([kernels[s.kernel] for _, s in steps])
-        self.starts = _ints(starts)
+        self.width = _ints([len(s.args) for _, s in steps])
         self.slot_buffer = _ints([b for b, _ in slots])
         self.slot_dim = _ints([d for _, d in slots])
 
@@ -211,25 +210,16 @@ class Template:
         sizes = self.sizes(values)
         layout = self.arena(sizes)
         parts = [p for item in self._items for p in self._expand(item, values, sizes)]
-        slots = _joined([p.slots for p in parts])
-        buffer = _joined([p.buffer for p in parts])
-        grid, work = _joined([p.grid for p in parts]), _joined([p.work for p in parts])
-        start: list[Ints] = []
-        offset = 0
-        for p in parts:
-            start.append(p.start + offset)
-            offset += len(p.slots)
-        args = slots.copy()
-        args += self._base[buffer]
+        slots, buffer, width, kernel, leaf, grid, work = map(np.concatenate, zip(_NO_LAUNCHES, *parts, strict=True))
+        args = slots + self._base[buffer]
         io, arena = np.flatnonzero(self._is_io[buffer]), np.flatnonzero(self._is_arena[buffer])
         place = np.zeros(len(sizes), dtype=np.int64)
         place[self._is_arena[:-1]] = layout.offsets
         records = np.empty((len(grid), 4), dtype=np.int64)
-        records[:, 0] = _ints(kernels)[_joined([p.kernel for p in parts])]
-        records[:, 1] = address_of(args) + 8 * _joined(start)
+        records[:, 0] = _ints(kernels)[kernel]
+        records[:, 1] = address_of(args) + 8 * (np.cumsum(width) - width)
         records[:, 2] = grid
         records[:, 3] = choose_chunks(grid, work, threads)
-        leaf = _joined([p.leaf for p in parts])
         # a kernel may assume that it is given at least one program
         used = grid > 0
         executable = self.executable
@@ -298,7 +288,7 @@ class Template:
         return _Launches(
             slots=slots.reshape(-1),
             buffer=np.tile(segment.slot_buffer, rows),
-            start=(segment.starts + len(segment.slot_dim) * np.arange(rows)[:, None]).reshape(-1),
+            width=np.tile(segment.width, rows),
             kernel=np.tile(segment.kernel, rows),
             leaf=np.tile(segment.leaf, rows),
             grid=grid,
@@ -327,21 +317,19 @@ def flags_on_gpu(executable: Executable, multiprocessors: int) -> int:
     return max((n.flag_bytes(multiprocessors * n.persistent) for n in launches if n.flags), default=0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Launches:
-    """The launches of a segment, in order; `start` is the first slot of each."""
+class _Launches(NamedTuple):
+    """The launches of a segment, in order; `width` is how many slots each has."""
 
     slots: Ints
     buffer: Ints
-    start: Ints
+    width: Ints
     kernel: Ints
     leaf: Ints
     grid: Ints
     work: Ints
 
 
-def _joined(parts: Sequence[Ints]) -> Ints:
-    return np.concatenate(parts) if parts else _ints([])
+_NO_LAUNCHES = _Launches(*[_ints([])] * 7)
 
 
 def _rounded(sizes: Ints) -> Ints:
