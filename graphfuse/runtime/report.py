@@ -19,6 +19,9 @@ from graphfuse.llvm.host import host_target
 from graphfuse.runtime.session import available_cores, memory
 from graphfuse.symbolic import Dim, evaluate, parse_dim, solved, symbols
 
+_ORIGIN, _COSTS = ("step", "kernel", "kind", "label", "grid"), ("flops", "bytes_read", "bytes_written")
+"""What the row of a step has: where it comes from, and what it takes."""
+
 
 def given_dims(signature: Signature, dims: Mapping[str, int] | None) -> dict[str, int]:
     """Values by symbol. Callers may say symbols, the model's own names, or what it makes of one, such as `2*n`."""
@@ -56,17 +59,9 @@ def report(executable: Executable, dims: Mapping[str, int] | None = None) -> dic
     rows: list[dict[str, Any]] = []
     for i, leaf in enumerate(leaves):
         kernel = kernels[leaf.kernel]
-        numbers = {key: _value(getattr(kernel, key), values) for key in ("flops", "bytes_read", "bytes_written")}
-        rows.append(
-            {
-                "step": i,
-                "kernel": kernel.name,
-                "kind": kernel.kind,
-                "label": leaf.label or kernel.label,
-                "grid": shown(leaf.grid),
-                **numbers,
-            }
-        )
+        origin = (i, kernel.name, kernel.kind, leaf.label or kernel.label, shown(leaf.grid))
+        costs = {key: _value(getattr(kernel, key), values) for key in _COSTS}
+        rows.append(dict(zip(_ORIGIN, origin, strict=True)) | costs)
     if executable.host is not None:
         rows = _host_rows(executable, executable.host)
     needed = asdict(memory(executable, values, available_cores()))
@@ -100,8 +95,8 @@ def report(executable: Executable, dims: Mapping[str, int] | None = None) -> dic
         "kernels": kernel_count(executable),
         "host": host_operators(executable),
         "steps": rows,
-        "kinds": _kinds(rows),
-        "totals": {key: sum(r[key] for r in rows) for key in ("flops", "bytes_read", "bytes_written")},
+        "kinds": dict(Counter(row["kind"] for row in rows).most_common()),
+        "totals": {key: sum(r[key] for r in rows) for key in _COSTS},
         "memory": needed,
         "ledger": len(executable.ledger),
         "not_fused": not_fused(executable),
@@ -129,14 +124,11 @@ def _host_rows(executable: Executable, program: HostGraph) -> list[dict[str, Any
     """The steps of a host program: parts by their number of kernels, and operators that Python runs."""
     rows: list[dict[str, Any]] = []
     for i, step in enumerate(program.steps):
-        is_part = isinstance(step, HostPart)
-        row = (
-            (f"part {step.part}", "part", "", len(executable.parts[step.part].kernels))
-            if is_part
-            else (step.op, "python", step.name, 1)
-        )
-        row = dict(zip(("kernel", "kind", "label", "grid"), row, strict=True))
-        rows.append({"step": i, **row, "flops": 0, "bytes_read": 0, "bytes_written": 0})
+        if isinstance(step, HostPart):
+            origin = (i, f"part {step.part}", "part", "", len(executable.parts[step.part].kernels))
+        else:
+            origin = (i, step.op, "python", step.name, 1)
+        rows.append(dict(zip(_ORIGIN, origin, strict=True)) | dict.fromkeys(_COSTS, 0))
     return rows
 
 
@@ -183,10 +175,6 @@ def _spec(spec: TensorSpec, signature: Signature) -> dict[str, Any]:
 
 def _value(dim: Dim, values: Mapping[str, int]) -> int:
     return evaluate(dim, values) if symbols(dim) <= values.keys() else 0
-
-
-def _kinds(rows: list[dict[str, Any]]) -> dict[str, int]:
-    return dict(Counter(row["kind"] for row in rows).most_common())
 
 
 def not_fused(executable: Executable) -> list[dict[str, str]]:
