@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 
 from graphfuse import compiler
 from graphfuse.artifact import (
     COPY,
+    Array,
     Buffer,
     Executable,
     KernelMeta,
@@ -36,8 +36,6 @@ from graphfuse.targets import Target
 from graphfuse.targets.backend import Stages, backend_of
 from graphfuse.targets.driver import Driver
 from graphfuse.targets.generated import Generated
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +92,9 @@ class _Checker:
             operands = [env[v] for v in op.operands]
             if op.kind is graph.region:
                 self._region(op, operands)
-            if op.kind is graph.loop:
-                if evaluate(attr_dim(op, "count"), self.symbols) > 0:
-                    self._first_turn(op, operands, env)
-                results = interp.evaluate_op(op, operands, self.symbols, enclosing=env)
-            else:
-                results = interp.evaluate_op(op, operands, self.symbols)
+            if op.kind is graph.loop and evaluate(attr_dim(op, "count"), self.symbols) > 0:
+                self._first_turn(op, operands, env)
+            results = interp.evaluate_op(op, operands, self.symbols, enclosing=env)
             env.update(zip(op.results, results, strict=True))
 
     def _first_turn(self, op: Op, operands: list[Array], env: dict[Value, Array]) -> None:
@@ -126,12 +121,8 @@ class _Checker:
         return outputs
 
 
-class Runner(Protocol):
-    """What runs the kernels."""
-
-    def __call__(self, op: Op, operands: Sequence[Array], outputs: Sequence[Array], symbols: Mapping[str, int]) -> None:
-        """Fill the results of a region from its operands, at these values of symbols."""
-        ...
+Runner = Callable[[Op, Sequence[Array], Sequence[Array], Mapping[str, int]], None]
+"""What runs kernels: fills the results of a region from its operands, at these values of symbols."""
 
 
 def runner_of(done: Stages, target: Target, driver: Driver | None, ordinal: int) -> Runner:
