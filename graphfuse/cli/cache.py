@@ -8,7 +8,7 @@ import click
 
 from graphfuse.cli.common import echo, json_option, nbytes_text, print_json
 from graphfuse.errors import ArtifactError, UsageError
-from graphfuse.runtime.cache import MAX_BYTES, Cache, trusted_cache
+from graphfuse.runtime.cache import MAX_BYTES, trusted_cache
 
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
@@ -22,7 +22,7 @@ def command() -> None:
 @json_option
 def info(as_json: bool) -> None:
     """Count and add up."""
-    found = _cache().info()
+    found = trusted_cache().info()
     if as_json:
         print_json({"folder": str(found.folder), "entries": found.entries, "bytes": found.nbytes})
     else:
@@ -37,7 +37,7 @@ def gc(max_size: str, max_age_days: float | None) -> None:
     if (m := re.fullmatch(r"(\d+(?:\.\d+)?)([kMGT]?)B?", max_size)) is None:
         raise UsageError(f"--max-size: expected a number with k, M, G or T, got {max_size!r}")
     age = None if max_age_days is None else max_age_days * 86400
-    removed = _cache().gc(int(float(m[1]) * _UNITS[m[2]]), age)
+    removed = trusted_cache().gc(int(float(m[1]) * _UNITS[m[2]]), age)
     echo(f"removed {len(removed)} models")
 
 
@@ -45,7 +45,7 @@ def gc(max_size: str, max_age_days: float | None) -> None:
 @click.option("--delete", is_flag=True, help="Remove those that fail.")
 def verify(delete: bool) -> None:
     """Name what fails."""
-    cache = _cache()
+    cache = trusted_cache()
     failed = cache.verify()
     for path, reason in failed:
         echo(f"{path}: {reason}")
@@ -54,7 +54,3 @@ def verify(delete: bool) -> None:
     if failed and not delete:
         raise ArtifactError(f"{len(failed)} of {cache.info().entries} models in the cache are damaged")
     echo(f"{cache.info().entries} models are sound")
-
-
-def _cache() -> Cache:
-    return trusted_cache()

@@ -6,7 +6,7 @@ Owns layout and markup only; the facts come from `runtime/report.py`.
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -130,12 +130,14 @@ def page(title: str, facts: Mapping[str, Any], edges: Sequence[Edge]) -> str:
     return _PAGE.replace("{title}", escape(title)).replace("{body}", "\n".join(body))
 
 
-def _signature(facts: Mapping[str, Any]) -> str:
-    def text(spec: Mapping[str, Any]) -> str:
-        return f"{spec['name']}: {spec['elem']}[{', '.join(map(str, spec['shape']))}]"
+def spec_text(spec: Mapping[str, Any]) -> str:
+    """`x: f32[batch, 8]`."""
+    return f"{spec['name']}: {spec['elem']}[{', '.join(map(str, spec['shape']))}]"
 
+
+def _signature(facts: Mapping[str, Any]) -> str:
     dims = ", ".join(f"{n} in {lo}..{hi} (here {facts['at'][n]})" for n, (lo, hi) in facts["dims"].items())
-    arrow = f"{', '.join(map(text, facts['inputs']))} → {', '.join(map(text, facts['outputs']))}"
+    arrow = f"{', '.join(map(spec_text, facts['inputs']))} → {', '.join(map(spec_text, facts['outputs']))}"
     return f"{arrow}; {dims}" if dims else arrow
 
 
@@ -213,17 +215,23 @@ def _short(text: str, most: int) -> str:
 
 
 def _launches(rows: Sequence[Mapping[str, Any]]) -> str:
-    columns = ["#", "kernel", "kind", "from", "programs", "Mflop", "reads", "writes"]
-    times = [(key, name) for key, name in TIMES.items() if any(key in r for r in rows)]
-    cells = [
-        (
-            r["step"], r["kernel"], r["kind"], r["label"], r["grid"],
-            f"{r['flops'] / 1e6:.2f}", nbytes_text(r["bytes_read"]), nbytes_text(r["bytes_written"]),
-            *(us_text(r[key]) for key, _ in times),
-        )
-        for r in rows
-    ]  # fmt: skip
-    return _table([*columns, *(name for _, name in times)], cells, "launches")
+    times = times_of(rows)
+    cells = [(r["step"], r["kernel"], r["kind"], r["label"], r["grid"], *costs(r, times)) for r in rows]
+    return _table(("#", "kernel", "kind", "from", "programs", *COSTS, *times.values()), cells, "launches")
+
+
+COSTS = ("Mflop", "reads", "writes")
+
+
+def costs(row: Mapping[str, Any], times: Iterable[str]) -> list[str]:
+    """What a launch computes, reads and writes, as tables show it, and its times."""
+    moved = (nbytes_text(row[key]) for key in ("bytes_read", "bytes_written"))
+    return [f"{row['flops'] / 1e6:.2f}", *moved, *(us_text(row[t]) for t in times)]
+
+
+def times_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Which times launches have, and what these are called."""
+    return {key: name for key, name in TIMES.items() if any(key in r for r in rows)}
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[object]], kind: str = "texts") -> str:

@@ -18,7 +18,7 @@ from graphfuse.cli.common import (
     random_inputs,
     table,
 )
-from graphfuse.cli.html import TIMES, page, us_text
+from graphfuse.cli.html import COSTS, costs, page, spec_text, times_of
 from graphfuse.cli.model_options import ModelOptions, of_model
 from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import GraphfuseError
@@ -82,30 +82,19 @@ def _show(artifact: Path, facts: dict[str, Any], made_up: Container[str]) -> Non
     echo(f"{artifact}: {built}, {facts['kernels']} kernels in {len(facts['steps'])} launches")
     for kind in ("inputs", "outputs"):
         for spec in facts[kind]:
-            shape = ", ".join(map(str, spec["shape"]))
-            echo(f"  {kind[:-1]:6} {spec['name']}: {spec['elem']}[{shape}]")
+            echo(f"  {kind[:-1]:6} {spec_text(spec)}")
     for name, (lo, hi) in facts["dims"].items():
         echo(f"  dim    {name} in {lo}..{hi}, here {facts['at'][name]}{' (not given)' * (name in made_up)}")
     for text in facts["constraints"]:
         echo(f"  needs  {text}")
     echo("")
-    times = {key: name for key, name in TIMES.items() if any(key in r for r in facts["steps"])}
-    rows = [
-        (
-            r["step"],
-            r["kernel"],
-            *(() if times else (r["kind"],)),
-            r["label"][:60],
-            *(() if times else (r["grid"],)),
-            f"{r['flops'] / 1e6:.2f}",
-            nbytes_text(r["bytes_read"]),
-            nbytes_text(r["bytes_written"]),
-            *(us_text(r[key]) for key in times),
-        )
-        for r in facts["steps"]
-    ]
+    times = times_of(facts["steps"])
+    rows: list[tuple[object, ...]] = []
+    for r in facts["steps"]:
+        label = r["label"][:60]
+        rows.append((r["step"], r["kernel"], *((label,) if times else (r["kind"], label, r["grid"])), *costs(r, times)))
     whence = ("kernel", "from") if times else ("kernel", "kind", "from", "programs")
-    table("", ("#", *whence, "Mflop", "reads", "writes", *times.values()), rows, right=3 if times else 4)
+    table("", ("#", *whence, *COSTS, *times.values()), rows, right=3 if times else 4)
     for target, kernels in facts["gpu_kernels"].items():
         echo("")
         rows = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +118,7 @@ def command(ctx: click.Context, file: Path, **options: Any) -> None:
     for warning in defines.warnings:
         report.add(warning)
     report.check()
-    _echo(report)
+    _echo(report.found)
     if options["formatted"]:
         _format(file, text, write=options["write"])
         return
@@ -146,7 +146,7 @@ def _go(file: Path, text: str, filename: str, space: Space, report: Reporter, op
         return
     before = len(report.found)
     found = choose(compile_text(text, filename, point.defines, report=report), options["name"], filename)
-    _echo(report, before)
+    _echo(report.found[before:])
     if not (options["run"] or options["checked"] or options["tune"]):
         echo(f"{file}: kernel {found.name}({', '.join(f'{p.ctype} {p.name}' for p in found.params)})")
         return
@@ -198,8 +198,7 @@ def _lint(file: Path, text: str, filename: str, space: Space, options: dict[str,
     if options["as_json"]:
         print_json([d.to_json() for d in done.found])
         return
-    for finding in done.found:
-        echo(str(finding), err=True)
+    _echo(done.found)
     never = f", {done.unreached} never reached" if done.unreached else ""
     counts = f"{done.points} points, {done.branches} branches{never}, {done.configurations} configurations"
     echo(f"{file}: no errors: {counts}")
@@ -218,8 +217,8 @@ def _check_outputs(options: dict[str, Any], values: dict[str, Any], text: str, f
     check_outputs(outputs, (*map(Path, texts_read(text, str(file))), *arrays))
 
 
-def _echo(report: Reporter, first: int = 0) -> None:
-    for finding in report.found[first:]:
+def _echo(findings: Iterable[object]) -> None:
+    for finding in findings:
         echo(str(finding), err=True)
 
 
@@ -262,8 +261,7 @@ def _check(kernel: Kernel, grid: Any, values: dict[str, Any], empty: frozenset[s
     found = check(kernel, grid, values, empty, emulate=options["device"] != "cpu")
     if options["as_json"]:
         print_json({"findings": found})
-    for text in found:
-        echo(text, err=True)
+    _echo(found)
     if found:
         raise click.exceptions.Exit(1)
     if not options["as_json"]:
