@@ -101,23 +101,20 @@ NO_SIGNED_WRAP = frozenset({"add", "sub", "mul"})
 """Functions of the block dialect with an attribute `nsw`: a promise that the result fits, as C makes it for `int`."""
 
 
+_ACCEPTED: dict[Takes, Callable[[Scalar], bool]] = {
+    "float": lambda e: e.is_float,
+    "integer": lambda e: e.is_integer,
+    "whole": lambda e: e.is_integer and e.bits >= 8,
+    "number": lambda e: e != BOOL,
+    "bool": lambda e: e == BOOL,
+    "logical": lambda e: not e.is_float,
+    "any": lambda _: True,
+}
+
+
 def accepts(takes: Takes, elem: Scalar) -> bool:
     """Whether an elementwise function over `takes` is defined on `elem`."""
-    match takes:
-        case "float":
-            return elem.is_float
-        case "integer":
-            return elem.is_integer
-        case "whole":
-            return elem.is_integer and elem.bits >= 8
-        case "number":
-            return elem.name != "bool"
-        case "bool":
-            return elem == BOOL
-        case "logical":
-            return not elem.is_float
-        case "any":
-            return True
+    return _ACCEPTED[takes](elem)
 
 
 def declare(
