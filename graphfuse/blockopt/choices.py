@@ -16,43 +16,31 @@ from __future__ import annotations
 
 from graphfuse.blockopt.uniform import MOVES
 from graphfuse.dialects import block
-from graphfuse.ir.core import Func, Op, Value, attr_number
+from graphfuse.ir.core import Func, Op, Value, attr_number, remade
 from graphfuse.ir.passes import passing
-from graphfuse.ir.remake import Remaker
-from graphfuse.ir.rewrite import use_counts
+from graphfuse.ir.rewrite import Replacement, rebuild, use_counts
 
 
 @passing("kernel")
 def choose_in_loads(func: Func) -> Func:
     """Let masked loads give the constants that are chosen in their place."""
-    chooser = _Chooser(func)
-    return chooser.run() if chooser.loads else func
+    uses = use_counts(func)
+    loads: dict[Op, float] = {}  # and what they give where their mask is false
+    choices: set[Op] = set()
+    for op in func.walk():
+        other, load = _chosen(op), op.operands[1].op if len(op.operands) > 1 else None
+        if other is None or load is None:
+            continue
+        if uses[load.result] == 1 or other == attr_number(load, "other"):
+            loads[load] = other
+            choices.add(op)
 
+    def visit(old: Op, new: Op) -> Replacement | None:
+        if old in choices:
+            return new.operands[1]
+        return remade(new, *new.operands, other=loads[old]) if old in loads else None
 
-class _Chooser(Remaker):
-    def __init__(self, func: Func) -> None:
-        super().__init__(func)
-        uses = use_counts(func)
-        self.loads: dict[Op, float] = {}
-        """What they give where their mask is false."""
-        self.choices: set[Op] = set()
-        for op in func.walk():
-            other, load = _chosen(op), op.operands[1].op if len(op.operands) > 1 else None
-            if other is None or load is None:
-                continue
-            if uses[load.result] == 1 or other == attr_number(load, "other"):
-                self.loads[load] = other
-                self.choices.add(op)
-
-    def op(self, op: Op) -> None:
-        if op in self.choices:
-            self.values[op.result] = self.new(op.operands[1])
-        elif op in self.loads:
-            operands = [self.new(v) for v in op.operands]
-            made = op.kind.build(operands, {**op.attrs, "other": self.loads[op]}, hint=op.result.hint, loc=op.loc)
-            self.values[op.result] = self.builder.append(made).result
-        else:
-            self.copy(op)
+    return rebuild(func, visit_pair=visit) if loads else func
 
 
 def _chosen(op: Op) -> float | None:

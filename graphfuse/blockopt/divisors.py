@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from graphfuse.blockopt.forms import Forms
 from graphfuse.dialects import block
 from graphfuse.ir.core import Func, Op
-from graphfuse.ir.remake import Remaker
+from graphfuse.ir.rewrite import rebuild
 from graphfuse.ir.types import Tile
 from graphfuse.symbolic import Dim, bounds, substitute, sym, symbols
 
@@ -35,7 +35,15 @@ def are_positive(divisors: tuple[Dim, ...], numbers: Mapping[str, int], programs
 def guard_divisors(func: Func) -> Func:
     """For launches where they all are positive: say so."""
     found = _open(func, Forms(func))
-    return _Guard(func, found).run() if found else func
+
+    def guarded(old: Op, new: Op) -> Op | None:
+        if old not in found:
+            return None
+        number, divisor = new.operands
+        one = block.const(value=1, elem=block.elem_of(divisor.type))
+        return new.kind(number, block.max_(divisor, one))
+
+    return rebuild(func, visit_pair=guarded) if found else func
 
 
 def _open(func: Func, forms: Forms) -> dict[Op, Dim]:
@@ -50,17 +58,3 @@ def _open(func: Func, forms: Forms) -> dict[Op, Dim]:
         if all(leaf is not None and leaf.kind is block.program_id for leaf in leaves.values()):
             found[op] = substitute(form.base, {n: sym(PROGRAM) for n in leaves})
     return found
-
-
-class _Guard(Remaker):
-    def __init__(self, func: Func, found: Mapping[Op, Dim]) -> None:
-        super().__init__(func)
-        self.found = found
-
-    def op(self, op: Op) -> None:
-        if op not in self.found:
-            self.copy(op)
-            return
-        number, divisor = (self.new(v) for v in op.operands)
-        one = self.builder(block.const, value=1, elem=block.elem_of(divisor.type))
-        self.values[op.result] = self.builder(op.kind, number, self.builder(block.max_, divisor, one))

@@ -24,7 +24,7 @@ from graphfuse.dialects.pointers import READS
 from graphfuse.ir.core import Func, Op, Value, attr_int, attr_ints
 from graphfuse.ir.passes import passing
 from graphfuse.ir.remake import Remaker
-from graphfuse.ir.rewrite import places
+from graphfuse.ir.rewrite import places, rebuild
 from graphfuse.symbolic import Call, Dim, Expr, bounds, substitute, sym, symbols
 
 SAME = ("shape", "strides", "other")
@@ -45,20 +45,9 @@ def load_where_used(func: Func) -> Func:
     """Load carried tiles in the round that reads them."""
     if not any(op.kind is control.for_ for op in func.walk()):
         return func
-    return _Dropper(_Mover(func).run()).run()
-
-
-class _Dropper(Remaker):
-    """Leaves out loads that nobody reads."""
-
-    def __init__(self, func: Func) -> None:
-        super().__init__(func)
-        self.used = {v for op in func.walk() for v in op.operands}
-
-    def op(self, op: Op) -> None:
-        """Copy it, unless it is one."""
-        if op.kind not in READS or op.result in self.used:
-            self.copy(op)
+    moved = _Mover(func).run()
+    used = {v for op in moved.walk() for v in op.operands}
+    return rebuild(moved, keep=lambda op: op.kind not in READS or op.result in used)
 
 
 class _Mover(Remaker):
