@@ -114,11 +114,9 @@ def literal(value: bool | float, elem: Scalar) -> str:
         return str(whole - (1 << bits) if whole >> (bits - 1) else whole)
     with np.errstate(over="ignore"):
         stored = np.asarray(float(value)).astype(numpy_dtype(elem))
-    bits = int.from_bytes(stored.tobytes(), "little")
     if elem.name in _LLVM_FLOATS:
         return float_text(float(stored.astype(np.float64)))
-    width = 8 * stored.itemsize
-    return str(bits - (1 << width) if bits >> (width - 1) else bits)
+    return str(int.from_bytes(stored.tobytes(), "little", signed=True))
 
 
 def float_text(value: float) -> str:

@@ -263,16 +263,9 @@ class LinearLayout:
 
     def pseudo_invert(self) -> LinearLayout:
         """A right inverse of a surjective map: of the inputs that hold an element, the one whose free bits are 0."""
-        echelon = Echelon(self.columns)
-        outs = {name: len(bases) for name, bases in reversed(self.ins)}
-        ins: dict[str, list[int]] = {}
-        position = 0
-        for name, bits in reversed(self.outs):
-            solved = [echelon.solve(1 << position + i) for i in range(bits)]
-            assert None not in solved, f"{self} is not surjective"
-            ins[name] = [s for s in solved if s is not None]
-            position += bits
-        return LinearLayout.of(ins, outs)
+        outs = dict(self.outs)
+        elements = {name: [pack({name: 1 << i}, outs) for i in range(bits)] for name, bits in reversed(self.outs)}
+        return LinearLayout.of(elements, outs).through(self)
 
     def through(self, source: LinearLayout) -> LinearLayout:
         """Where each of self's elements is found in `source`: C with `source(C(x)) == self(x)`.

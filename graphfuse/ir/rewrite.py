@@ -7,7 +7,7 @@ ops that are not placed yet; `rebuild` places them, operands first, where the re
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
@@ -130,11 +130,7 @@ def sweep(func: Func, rules: Sequence[Rule]) -> tuple[Func, list[str]]:
 
 def use_counts(func: Func) -> dict[Value, int]:
     """How many times each value is read, in any block."""
-    counts: dict[Value, int] = {}
-    for op in func.walk():
-        for v in op.operands:
-            counts[v] = counts.get(v, 0) + 1
-    return counts
+    return Counter(v for op in func.walk() for v in op.operands)
 
 
 def readers(func: Func) -> dict[Value, list[Op]]:
