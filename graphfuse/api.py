@@ -32,14 +32,7 @@ from graphfuse.errors import (
     printable,
 )
 from graphfuse.files import is_regular, kind, told
-from graphfuse.knobs import (
-    NUMERICS,
-    Options,
-    check_environment,
-    numerics_of,
-    precision_of,
-    settings,
-)
+from graphfuse.knobs import NUMERICS, Options, check_environment, numerics_of, precision_of, settings
 from graphfuse.runtime import gfx
 from graphfuse.runtime.bound import MAX_BYTES, MAX_LAUNCHES
 from graphfuse.runtime.device import Device

@@ -14,18 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from graphfuse.errors import VerifyError
-from graphfuse.symbolic import (
-    Call,
-    Dim,
-    Expr,
-    Ranges,
-    bounds,
-    evaluate,
-    exact_div,
-    substitute,
-    symbols,
-    with_atoms,
-)
+from graphfuse.symbolic import Call, Dim, Expr, Ranges, bounds, evaluate, exact_div, substitute, symbols, with_atoms
 
 Kind: TypeAlias = Literal["equal", "at_most", "divides", "stretches"]
 KINDS: tuple[Kind, ...] = ("equal", "at_most", "divides", "stretches")

@@ -34,14 +34,7 @@ from graphfuse.runtime import gfx
 @click.option("--seconds", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Stop after this long.")
 @seed_option
 @json_option
-def command(
-    given: ModelOptions,
-    against: str | None,
-    rounds: int,
-    seconds: float,
-    seed: int,
-    as_json: bool,
-) -> None:
+def command(given: ModelOptions, against: str | None, rounds: int, seconds: float, seed: int, as_json: bool) -> None:
     """Warm up, measure in rounds, report medians."""
     if against and gfx.is_artifact(given.model):
         raise UsageError("--against: expected an ONNX model, an artifact runs in graphfuse only")

@@ -36,12 +36,7 @@ from graphfuse.runtime.report import edges, report
     help="Run it on random inputs and show times (default: with --html, where it is no artifact).",
 )
 @click.option("--html", type=click.Path(path_type=Path), help="Write a page with the partitioned graph.")
-def command(
-    given: ModelOptions,
-    as_json: bool,
-    profile: bool | None,
-    html: Path | None,
-) -> None:
+def command(given: ModelOptions, as_json: bool, profile: bool | None, html: Path | None) -> None:
     """Gather the facts, then show them."""
     artifact, dims = given.model, given.values
     if html is not None:

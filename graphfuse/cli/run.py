@@ -44,12 +44,7 @@ MAX_VALUES = 64
 @click.option("--output-dir", type=click.Path(path_type=Path), help="Save each output there as NAME.npy.")
 @json_option
 def command(
-    given: ModelOptions,
-    input_texts: tuple[str, ...],
-    fill: bool,
-    seed: int,
-    output_dir: Path | None,
-    as_json: bool,
+    given: ModelOptions, input_texts: tuple[str, ...], fill: bool, seed: int, output_dir: Path | None, as_json: bool
 ) -> None:
     """Gather inputs, run, show."""
     known = given.values

@@ -42,12 +42,7 @@ _NOT_OF_ORT = "ONNX Runtime has no operators of --kernels"
 )
 @seed_option
 @json_option
-def command(
-    given: ModelOptions,
-    regions: bool | None,
-    seed: int,
-    as_json: bool,
-) -> None:
+def command(given: ModelOptions, regions: bool | None, seed: int, as_json: bool) -> None:
     """Run every check that applies, show all, then fail if one did."""
     model, kernel_folders = given.model, given.kernel_folders
     is_artifact = gfx.is_artifact(model)

@@ -10,15 +10,7 @@ from collections.abc import Sequence
 
 from graphfuse.codegen import small_floats
 from graphfuse.codegen.integers import wrap
-from graphfuse.codegen.kernel import (
-    Kernel,
-    element_type,
-    integer,
-    register_type,
-    suffix,
-    vector_type,
-    width_of,
-)
+from graphfuse.codegen.kernel import Kernel, element_type, integer, register_type, suffix, vector_type, width_of
 from graphfuse.ir.types import BF16, F16, F32, F64, I32, I64, Scalar
 from graphfuse.llvm.module import Reg
 

@@ -12,14 +12,7 @@ import numpy as np
 from graphfuse.artifact import Array, Signature, TensorSpec, elem_dtype
 from graphfuse.errors import InputError
 from graphfuse.runtime.apart import check_apart, seen_as_array
-from graphfuse.runtime.gpu.arrays import (
-    ALIGNMENT,
-    DeviceArray,
-    Operand,
-    is_cuda_tensor,
-    torch_dtype,
-    torch_module,
-)
+from graphfuse.runtime.gpu.arrays import ALIGNMENT, DeviceArray, Operand, is_cuda_tensor, torch_dtype, torch_module
 from graphfuse.runtime.gpu.context import Context
 
 
