@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
@@ -49,7 +50,7 @@ class Reader:
         self.report = report
         self.open_brackets = 0
         self.depth = 0
-        self._types: list[dict[str, bool]] = [dict.fromkeys(TYPE_NAMES, True)]
+        self._types: ChainMap[str, bool] = ChainMap(dict.fromkeys(TYPE_NAMES, True))
 
     # tokens
 
@@ -151,22 +152,19 @@ class Reader:
 
     def push_scope(self) -> None:
         """Open a scope."""
-        self._types.append({})
+        self._types = self._types.new_child()
 
     def pop_scope(self) -> None:
         """Close a scope."""
-        self._types.pop()
+        self._types = self._types.parents
 
     def declare(self, name: str, *, is_type: bool) -> None:
         """Remember whether a name is a type from here to the end of its scope."""
-        self._types[-1][name] = is_type
+        self._types[name] = is_type
 
     def is_type_name(self, name: str) -> bool:
         """Whether a name is a typedef's here."""
-        for scope in reversed(self._types):
-            if name in scope:
-                return scope[name]
-        return False
+        return self._types.get(name, False)
 
     def starts_type(self, token: Token) -> bool:
         """Whether a token begins a type."""
