@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from graphfuse.frontends.tc import typed
 from graphfuse.frontends.tc.diagnostics import Diagnostic, Reporter, SourceError, StopError
@@ -80,30 +79,18 @@ def _names(unit: typed.Unit, filename: str) -> Iterator[Mention]:
     for function in unit.functions:
         yield _function(function, function.at.span)
         seen: set[tuple[int, Place]] = set()
-        for variable, token in [*((p, p.at) for p in function.params), *_uses(function.body)]:
+        nodes = list(typed.walk(function.body))
+        uses = [(n.variable, n.at) for n in nodes if isinstance(n, typed.Read | typed.Assign)]
+        for variable, token in [*((p, p.at) for p in function.params), *uses]:
             for at in (variable.at, token):
                 mention = _variable(variable, at)
                 key = (id(variable), mention.place)
                 if mention.place.file == filename and key not in seen and variable.name:
                     seen.add(key)
                     yield mention
-        for call in _nodes(function.body):
+        for call in nodes:
             if isinstance(call, typed.Call) and (name := _name_before(call.at.span, call.function.name)) is not None:
                 yield _function(call.function, name)
-
-
-def _uses(body: typed.Block | None) -> Iterator[tuple[typed.Variable, Token]]:
-    for node in _nodes(body):
-        if isinstance(node, typed.Read | typed.Assign):
-            yield node.variable, node.at
-
-
-def _nodes(root: Any) -> Iterator[Any]:
-    stack = [root] if root is not None else []
-    while stack:
-        node = stack.pop()
-        yield node
-        stack.extend(typed.children(node))
 
 
 def _variable(variable: typed.Variable, token: Token) -> Mention:
@@ -132,13 +119,9 @@ def _macros(text: str, filename: str, defines: Mapping[str, str], options: Optio
     except SourceError:
         return
     became: dict[Place, list[str]] = {}
-    described: dict[Place, str] = {}
     for token in found:
-        if token.origin is not None:
-            top = token.outermost
-            if top.source.name == filename:
-                place = place_of(top.span)
-                became.setdefault(place, []).append(token.text)
-                described[place] = top.text
+        top = token.outermost
+        if token.origin is not None and top.source.name == filename:
+            became.setdefault(place_of(top.span), [top.text, "="]).append(token.text)
     for place, words in became.items():
-        yield Mention(place, f"{described[place]} = {' '.join(words[:40])}", None)
+        yield Mention(place, " ".join(words[:42]), None)

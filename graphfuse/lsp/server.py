@@ -11,7 +11,7 @@ from pygls.lsp.server import LanguageServer
 from graphfuse.errors import FileError
 from graphfuse.frontends.tc.diagnostics import Diagnostic
 from graphfuse.frontends.tc.format import format_text
-from graphfuse.lsp.index import Index, Place, index, place_of
+from graphfuse.lsp.index import Index, Mention, Place, index, place_of
 from graphfuse.lsp.settings import defines_for
 
 _SEVERITY = {
@@ -49,6 +49,11 @@ class Server(LanguageServer):
             lsp.PublishDiagnosticsParams(uri, [*trouble, *(_diagnostic(d, uri, str(path)) for d in here)])
         )
 
+    def mention(self, params: lsp.HoverParams | lsp.DefinitionParams) -> Mention | None:
+        """The name at a position."""
+        known = self.known.get(params.text_document.uri)
+        return known.at(params.position.line, params.position.character) if known else None
+
 
 _NOWHERE = lsp.Range(lsp.Position(0, 0), lsp.Position(0, 1))
 
@@ -84,11 +89,8 @@ def make_server() -> Server:
     server = Server()
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
-    def opened(params: lsp.DidOpenTextDocumentParams) -> None:
-        server.read(params.text_document.uri)
-
     @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
-    def changed(params: lsp.DidChangeTextDocumentParams) -> None:
+    def given(params: lsp.DidOpenTextDocumentParams | lsp.DidChangeTextDocumentParams) -> None:
         server.read(params.text_document.uri)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
@@ -97,8 +99,7 @@ def make_server() -> Server:
 
     @server.feature(lsp.TEXT_DOCUMENT_HOVER)
     def hover(params: lsp.HoverParams) -> lsp.Hover | None:
-        known = server.known.get(params.text_document.uri)
-        mention = known.at(params.position.line, params.position.character) if known else None
+        mention = server.mention(params)
         if mention is None:
             return None
         text = lsp.MarkupContent(lsp.MarkupKind.Markdown, f"```c\n{mention.text}\n```")
@@ -106,9 +107,7 @@ def make_server() -> Server:
 
     @server.feature(lsp.TEXT_DOCUMENT_DEFINITION)
     def definition(params: lsp.DefinitionParams) -> lsp.Location | None:
-        uri = params.text_document.uri
-        known = server.known.get(uri)
-        mention = known.at(params.position.line, params.position.character) if known else None
+        mention, uri = server.mention(params), params.text_document.uri
         if mention is None or mention.declaration is None:
             return None
         to = mention.declaration
@@ -124,5 +123,5 @@ def make_server() -> Server:
         return [lsp.TextEdit(whole, done)] if done != text else []
 
     # the functions are the server's by their decorators
-    assert all(map(callable, (opened, changed, closed, hover, definition, formatting)))
+    assert all(map(callable, (given, closed, hover, definition, formatting)))
     return server

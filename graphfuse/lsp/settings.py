@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from graphfuse.errors import FileError, Loc
 from graphfuse.files import read_source
-from graphfuse.frontends.tc.defines import split_list
+from graphfuse.frontends.tc.defines import alternatives
 
 NAME = ".tritonc.json"
 
@@ -39,7 +39,7 @@ def _read(path: Path, name: str) -> dict[str, str]:
     files = _object(content.get("files", {}), "macros by file", where)
     out: dict[str, str] = {}
     for part in (content.get("defines", {}), files.get(name, {})):
-        out |= {key: split_list(_text(value))[0] for key, value in _object(part, "macros", where).items()}
+        out |= {key: alternatives(value)[0] for key, value in _object(part, "macros", where).items()}
     return out
 
 
@@ -47,10 +47,3 @@ def _object(value: Any, what: str, where: Loc) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise FileError(f"expected {what} as an object, found {type(value).__name__}", where)
     return cast("dict[str, Any]", value)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list):
-        items = cast("list[Any]", value)
-        return str(items[0]) if items else ""
-    return str(int(value)) if isinstance(value, bool) else str(value)
