@@ -11,6 +11,7 @@ from graphfuse.frontends.tc.constants import (
     COMPARISONS,
     LEVELS,
     FloatLiteral,
+    IntLiteral,
     int_binary,
     parse_char,
     parse_number,
@@ -35,11 +36,6 @@ class ConditionError(Exception):
 class _Value:
     value: int
     signed: bool = True
-
-
-def evaluate_condition(tokens: list[Token]) -> bool:
-    """Whether the value of expanded tokens, of which the last is an end, is not 0."""
-    return evaluate_integer(tokens) != 0
 
 
 def evaluate_integer(tokens: list[Token]) -> int:
@@ -84,15 +80,13 @@ class _Reader:
         left = self._unary(live=live)
         while (mine := _PRECEDENCE.get(self.next.text, -1)) >= level and self.next.kind == "punct":
             op = self._take()
-            if op.text in ("&&", "||"):
-                decided = (left.value != 0) == (op.text == "||")
-                right = self._binary(mine + 1, live=live and not decided)
-                left = _Value(
-                    int(left.value != 0 or right.value != 0 if op.text == "||" else not decided and right.value != 0)
-                )
-                continue
-            right = self._binary(mine + 1, live=live)
-            left = _combine(op, left, right, live=live)
+            is_logical = op.text in ("&&", "||")
+            decided = is_logical and (left.value != 0) == (op.text == "||")
+            right = self._binary(mine + 1, live=live and not decided)
+            if is_logical:
+                left = _Value(int((left if decided else right).value != 0))
+            else:
+                left = _combine(op, left, right, live=live)
         return left
 
     def _unary(self, *, live: bool) -> _Value:
@@ -119,15 +113,14 @@ class _Reader:
             raise ConditionError(f"#if: expected {text!r}, found {_shown(token)}", token)
 
 
-def _zero(_: str) -> int:
-    return 0
-
-
 def _literal(token: Token) -> _Value:
     """What one token stands for; a name that is left is 0."""
-    read = {"number": parse_number, "char": parse_char, "name": _zero}.get(token.kind)
-    found = read(token.text) if read is not None else None
-    if found is None:
+    found: IntLiteral | FloatLiteral | int | str = 0
+    if token.kind == "number":
+        found = parse_number(token.text)
+    elif token.kind == "char":
+        found = parse_char(token.text)
+    elif token.kind != "name":
         raise ConditionError(f"#if: expected an integer expression, found {_shown(token)}", token)
     if isinstance(found, str):
         raise ConditionError(f"#if: {found}", token)

@@ -143,14 +143,8 @@ def compare(op: str, a: float, b: float) -> bool:
 
 def float_binary(op: str, a: float, b: float) -> float:
     """`a op b` in double precision."""
-    match op:
-        case "+":
-            return a + b
-        case "-":
-            return a - b
-        case "*":
-            return a * b
-        case _:
-            if b == 0:
-                return math.nan if a == 0 or math.isnan(a) else math.copysign(math.inf, a) * math.copysign(1, b)
-            return a / b
+    if op != "/":
+        return {"+": a + b, "-": a - b, "*": a * b}[op]
+    if b == 0:
+        return math.nan if a == 0 or math.isnan(a) else math.copysign(math.inf, a) * math.copysign(1, b)
+    return a / b

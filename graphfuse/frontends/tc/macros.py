@@ -98,7 +98,7 @@ class Expander:
             out.append(token)
             return
         hidden = token.hidden or frozenset()
-        args: list[list[Token]] | None = None
+        args: list[list[Token]] = []
         if macro.params is not None:
             follower = stream.peek()
             # a directive is no argument, and a name without arguments is not replaced
@@ -138,7 +138,8 @@ class Expander:
         while True:
             token = stream.peek()
             if token.kind == "end" or (token.bol and token.text == "#" and token.origin is None):
-                message = f"{name.text}: arguments are never closed: expected ')' before the {_stop(token)}"
+                before = "end of the file" if token.kind == "end" else "directive"
+                message = f"{name.text}: arguments are never closed: expected ')' before the {before}"
                 self.report.error("macro-arguments", message, opening)
                 return args, None
             stream.take()
@@ -163,15 +164,9 @@ class Expander:
         return args, token
 
     def _substitute(
-        self, macro: Macro, args: list[list[Token]] | None, origin: Expansion, hidden: frozenset[str]
+        self, macro: Macro, args: list[list[Token]], origin: Expansion, hidden: frozenset[str]
     ) -> list[Token]:
-        if args is None:
-            plain = [
-                t.copy(origin=origin, hidden=(t.hidden or frozenset()) | hidden, space=t.space) for t in macro.body
-            ]
-            return _paste_all(self, [*plain], origin) if any(t.text == "##" for t in macro.body) else plain
-        assert macro.params is not None
-        raw = dict(zip(macro.params, args, strict=True))
+        raw = dict(zip(macro.params or (), args, strict=True))
         expanded: dict[str, list[Token]] = {}
         out: list[Token | None] = []
         body = macro.body
@@ -218,10 +213,6 @@ _DYNAMIC = frozenset(("__LINE__", "__FILE__"))
 def dynamic_macros() -> dict[str, Macro]:
     """The macros whose value depends on where they stand."""
     return {name: Macro(name, None, variadic=False, body=(), at=None, described=f"macro {name!r}") for name in _DYNAMIC}
-
-
-def _stop(token: Token) -> str:
-    return "end of the file" if token.kind == "end" else "directive"
 
 
 def _readied(tokens: list[Token | None], hidden: frozenset[str], param: Token) -> list[Token | None]:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import itertools
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from graphfuse.errors import FileError
 from graphfuse.files import read_source
-from graphfuse.frontends.tc.condition import ConditionError, evaluate_condition
+from graphfuse.frontends.tc.condition import ConditionError, evaluate_integer
 from graphfuse.frontends.tc.constants import parse_number, unescape
 from graphfuse.frontends.tc.diagnostics import FixIt, Note, Reporter, StopError
 from graphfuse.frontends.tc.macros import Expander, Macro, command_line_macro, dynamic_macros
@@ -241,7 +242,7 @@ class Preprocessor:
                 return False
             return self._defined(rest[0]) == (name.text == "ifdef")
         try:
-            return evaluate_condition([*self.expander.expand(self._without_defined(rest, end)), end])
+            return evaluate_integer([*self.expander.expand(self._without_defined(rest, end)), end]) != 0
         except ConditionError as e:
             self.report.error("condition", e.message.replace("#if", f"#{name.text}", 1), e.at)
             return False
@@ -412,17 +413,10 @@ def _defaults(tokens: list[Token]) -> dict[str, str]:
     return out
 
 
-def _prelude() -> dict[str, Macro]:
-    if not _PRELUDE_MACROS:
-        source = Source("<built in>", _PRELUDE)
-        quiet = Reporter()
-        run = Preprocessor(quiet, read_include)
-        run.file(tokenize(source, quiet), [], 0)
-        # without a place, so that a kernel may define them again
-        for name, m in run.expander.macros.items():
-            _PRELUDE_MACROS[name] = Macro(name, m.params, m.variadic, m.body, None, m.described)
-        _PRELUDE_MACROS.update(dynamic_macros())
-    return _PRELUDE_MACROS
-
-
-_PRELUDE_MACROS: dict[str, Macro] = {}
+@functools.cache
+def _prelude() -> Mapping[str, Macro]:
+    quiet = Reporter()
+    run = Preprocessor(quiet, read_include)
+    run.file(tokenize(Source("<built in>", _PRELUDE), quiet), [], 0)
+    # without a place, so that a kernel may define them again
+    return {name: replace(m, at=None) for name, m in run.expander.macros.items()} | dynamic_macros()
