@@ -161,32 +161,22 @@ def bitcast_const(x: t.Const, to: Arith) -> t.Const | None:
     """The bits of a constant as another type, where Python knows both formats."""
     source = x.type
     assert isinstance(source, Arith)
-    if source == FLOAT and x.weak:
+    old, new = _FORMATS.get(source.elem.name), _FORMATS.get("f32" if to == BF16 else to.elem.name)
+    if old is None or new is None or (source == FLOAT and x.weak):
         return None
     try:
-        data = _pack(x.value, source)
-        return None if data is None else _unpack(x, data, to)
+        data = struct.pack(f"<{old}", x.value)
     except (OverflowError, struct.error):
         return None
+    # bf16 is the upper half of a float
+    return t.Const(x.at, to, struct.unpack(f"<{new}", b"\0\0" + data if to == BF16 else data)[0])
 
 
-_FORMATS = {"f16": "e", "f32": "f", "f64": "d"}
-
-
-def _pack(value: float, of: Arith) -> bytes | None:
-    if not of.is_float:
-        return wrap(int(value), of.bits, signed=False).to_bytes(of.bits // 8, "little")
-    code = _FORMATS.get(of.elem.name)
-    return None if code is None else struct.pack(f"<{code}", value)
-
-
-def _unpack(x: t.Const, data: bytes, to: Arith) -> t.Const | None:
-    if not to.is_float:
-        return t.Const(x.at, to, int.from_bytes(data, "little", signed=to.signed))
-    if to == BF16:
-        return t.Const(x.at, to, struct.unpack("<f", b"\0\0" + data)[0])
-    code = _FORMATS.get(to.elem.name)
-    return None if code is None else t.Const(x.at, to, struct.unpack(f"<{code}", data)[0])
+_FORMATS = {
+    "i8": "b", "u8": "B", "i16": "h", "u16": "H", "i32": "i", "u32": "I", "i64": "q", "u64": "Q",
+    "f16": "e", "f32": "f", "f64": "d",
+}  # fmt: skip
+"""As Python's `struct` calls them."""
 
 
 def _element(x: t.Expr) -> Element:
