@@ -45,6 +45,7 @@ FLOAT_FUNCTIONS = _FLOAT_FUNCTIONS | {f"{name}f": op for name, op in _FLOAT_FUNC
 _INT_FUNCTIONS = {"mulhi": "mulhi", "umulhi": "mulhi", "popcount": "popcount", "popc": "popcount", "clz": "clz"}
 _ATOMICS = {f"atomic_{kind}": kind for kind in ("add", "sub", "and", "or", "xor", "min", "max")} | {
     "atomic_xchg": "exchange",
+    "atomic_cas": "cas",
     "f32_atomic_add": "add",
 }
 _SCANS = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}
@@ -295,23 +296,9 @@ def _scan(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t
 
 def _atomic(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
     kind = _ATOMICS.get(name, "add")
-    return _read_modify_write(c, node, name, kind, args[:1], args[1:2], args[2:])
-
-
-def _atomic_cas(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
-    return _read_modify_write(c, node, name, "cas", args[:1], args[1:3], args[3:])
-
-
-def _read_modify_write(
-    c: BuiltinChecker,
-    node: ast.Call,
-    name: str,
-    kind: str,
-    first: list[t.Expr],
-    values: list[t.Expr],
-    masks: list[t.Expr],
-) -> t.Expr:
-    pointer = first[0]
+    pointer, *rest = args
+    split = 2 if kind == "cas" else 1
+    values, masks = rest[:split], rest[split:]
     elem = pointer.elem
     if not isinstance(elem, Pointer) or isinstance(elem.to, Void):
         c.fail("arguments", f"argument 0 of {name}: expected a pointer, found {pointer.type}", node.args[0])
@@ -340,11 +327,11 @@ _HANDLERS: dict[str, tuple[Handler, int, int]] = {
     **dict.fromkeys(("get_program_id", "get_num_programs", "get_num_program"), (_grid, 1, 1)),
     **{name: (_float_function, n, n) for name in FLOAT_FUNCTIONS for n in [_ARITY.get(name.removesuffix("f"), 1)]},
     **{name: (_int_function, n, n) for name, op in _INT_FUNCTIONS.items() for n in [2 if op == "mulhi" else 1]},
-    **dict.fromkeys(_ATOMICS, (_atomic, 2, 3)),
+    **{name: (_atomic, n, n + 1) for name, kind in _ATOMICS.items() for n in [3 if kind == "cas" else 2]},
     **dict.fromkeys(_SCANS, (_scan, 1, 2)),
     **dict.fromkeys(("min", "max"), (_extreme, 2, 2)),
     **dict.fromkeys(("select", "where"), (_select, 3, 3)),
-    "abs": (_abs, 1, 1), "cdiv": (_cdiv, 2, 2), "atomic_cas": (_atomic_cas, 3, 4), "__debug_barrier": (_barrier, 0, 0),
+    "abs": (_abs, 1, 1), "cdiv": (_cdiv, 2, 2), "__debug_barrier": (_barrier, 0, 0),
 }  # fmt: skip
 """What checks each function, and how many arguments it takes at least and at most."""
 BUILTINS = frozenset((*_HANDLERS, "printf", "assert", "dot"))

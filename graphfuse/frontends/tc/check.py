@@ -70,7 +70,7 @@ class _Checker(BuiltinChecker):
         functions: dict[str, t.FunctionDecl],
         bodies: list[tuple[t.FunctionDecl, ast.Function]],
     ) -> None:
-        result = self.type_of(node.result)
+        result = self.type_of(node.result.specifiers, node.result)
         params = tuple(self._parameter(p, node) for p in node.params)
         before = functions.get(node.name)
         if node.is_global:
@@ -101,7 +101,7 @@ class _Checker(BuiltinChecker):
 
     def _parameter(self, node: ast.Parameter, of: ast.Function) -> t.Variable:
         d = node.declarator
-        type_ = self._declared_type(node.specifiers, d)
+        type_ = self.type_of(node.specifiers, d)
         if isinstance(type_, Void):
             self.fail("type", f"parameter {d.name!r}: expected a type with values, found void", node)
         if not d.name and of.body is not None:
@@ -115,14 +115,6 @@ class _Checker(BuiltinChecker):
         return t.Variable(
             d.name, type_, d.at, attributes, const or any("const" in p for p in d.pointers), initialised=True
         )
-
-    def _declared_type(self, specifiers: ast.Specifiers, d: ast.Declarator) -> Type:
-        base = self.base_type(specifiers, d.pointers)
-        if d.shape is None:
-            return base
-        if isinstance(base, Tile):
-            self.fail("type", f"a tile's elements: expected scalars or pointers, found {base}", d)
-        return self.tile_of(base, self.shape(d.shape, d), d)
 
     def _attributes(self, nodes: tuple[ast.Attribute, ...], of: Type, *, is_parameter: bool) -> dict[str, int]:
         out: dict[str, int] = {}
@@ -198,7 +190,7 @@ class _Checker(BuiltinChecker):
         for d in node.declarators:
             if d.init is not None:
                 self.fail("syntax", f"typedef {d.name!r} has an initialiser", d)
-            self.scopes.declare(d.name, Typedef(self._declared_type(node.specifiers, d), d.at), d.at)
+            self.scopes.declare(d.name, Typedef(self.type_of(node.specifiers, d), d.at), d.at)
 
     def _static_assert(self, node: ast.StaticAssert) -> None:
         x = self.value(node.condition)
@@ -312,7 +304,7 @@ class _Checker(BuiltinChecker):
         return out
 
     def _local(self, node: ast.Declaration, d: ast.Declarator) -> list[t.Stmt]:
-        type_ = self._declared_type(node.specifiers, d)
+        type_ = self.type_of(node.specifiers, d)
         if isinstance(type_, Void):
             self.fail("type", f"variable {d.name!r}: expected a type with values, found void", d)
         attributes = self._attributes(d.attributes, type_, is_parameter=False)
@@ -353,6 +345,11 @@ class _Checker(BuiltinChecker):
             return [then if condition.value else other]
         return [t.If(node.at, condition, then, other)]
 
+    def _loop_condition(self, node: ast.Expr | None, of: str) -> t.Expr | None:
+        """None for a loop that has none, or always goes on."""
+        x = None if node is None else self._condition(node, of)
+        return None if isinstance(x, t.Const) and x.value else x
+
     def _loop_body(self, node: ast.Stmt) -> t.Block:
         self._breakable += 1
         self._in_loop += 1
@@ -364,19 +361,15 @@ class _Checker(BuiltinChecker):
     def _for(self, node: ast.For) -> list[t.Stmt]:
         self.scopes.push()
         init = self._statements((node.init,))
-        condition = None if node.condition is None else self._condition(node.condition, "for")
+        condition = self._loop_condition(node.condition, "for")
         body = self._loop_body(node.body)
         step = None if node.step is None else self.effect(node.step)
         self.scopes.pop()
-        if isinstance(condition, t.Const) and condition.value:
-            condition = None
         return [t.Block(node.at, (*init, t.Loop(node.at, condition, step, body)))]
 
     def _while(self, node: ast.While) -> list[t.Stmt]:
-        condition: t.Expr | None = self._condition(node.condition, "while")
+        condition = self._loop_condition(node.condition, "while")
         body = self._loop_body(node.body)
-        if isinstance(condition, t.Const) and condition.value:
-            condition = None
         return [t.Loop(node.at, condition, None, body, node.body_first)]
 
     def _switch(self, node: ast.Switch) -> list[t.Stmt]:
@@ -392,33 +385,17 @@ class _Checker(BuiltinChecker):
         self._breakable += 1
         sections: list[t.Section] = []
         seen: dict[int | None, Token] = {}
-        labels: list[int] = []
-        is_default = False
-        pending: list[ast.Stmt] = []
-        for item in (*node.body.body, None):
-            is_case = isinstance(item, ast.Label) and item.kind != "label"
-            if item is not None and not is_case:
-                pending.append(item)
-                continue
-            if pending or item is None:
-                self._section(node, sections, labels, pending, is_default=is_default)
-                labels, pending, is_default = [], [], False
-            if isinstance(item, ast.Label):
-                label = self._case_label(item, elem, seen)
-                is_default |= label is None
-                labels += [] if label is None else [label]
+        for cases, body in _sections(node.body):
+            labels = [self._case_label(item, elem, seen) for item in cases]
+            statements = t.Block(node.at, self._statements(tuple(body)))
+            if labels:
+                numbers = tuple(n for n in labels if n is not None)
+                sections.append(t.Section(numbers, None in labels, statements))
+            elif body:
+                self.report.warning("unreachable", "switch: this is before the first case, and never runs", body[0])
         self._breakable -= 1
         self.scopes.pop()
         return [t.Switch(node.at, value, tuple(sections))]
-
-    def _section(
-        self, node: ast.Switch, sections: list[t.Section], labels: list[int], body: list[ast.Stmt], *, is_default: bool
-    ) -> None:
-        statements = self._statements(tuple(body))
-        if labels or is_default:
-            sections.append(t.Section(tuple(labels), is_default, t.Block(node.at, statements)))
-        elif body:
-            self.report.warning("unreachable", "switch: this is before the first case, and never runs", body[0])
 
     def _case_label(self, item: ast.Label, elem: Arith, seen: dict[int | None, Token]) -> int | None:
         label = None
@@ -470,6 +447,19 @@ class _Checker(BuiltinChecker):
 def _is_int(of: Type) -> bool:
     elem = elem_of(of)
     return isinstance(elem, Arith) and elem.kind == "int"
+
+
+def _sections(body: ast.Block) -> list[tuple[list[ast.Label], list[ast.Stmt]]]:
+    """The cases of a switch that stand together, each time with what follows them."""
+    out: list[tuple[list[ast.Label], list[ast.Stmt]]] = [([], [])]
+    for item in body.body:
+        if not isinstance(item, ast.Label) or item.kind == "label":
+            out[-1][1].append(item)
+            continue
+        if out[-1][1]:
+            out.append(([], []))
+        out[-1][0].append(item)
+    return out
 
 
 def _ends(stmt: t.Stmt) -> bool:

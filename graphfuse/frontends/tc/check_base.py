@@ -129,18 +129,14 @@ class Checker(ABC):
             self.fail("shape", f"a tile's elements: expected at most {MAX_ELEMENTS}, found {count} of shape {out}", at)
         return tuple(out)
 
-    def type_of(self, node: ast.TypeName) -> Type:
-        """The type that a cast names."""
-        base = self.base_type(node.specifiers, node.pointers)
+    def type_of(self, specifiers: ast.Specifiers, node: ast.TypeName | ast.Declarator) -> Type:
+        """The type that words spell with the stars and the shape of a cast or a declared name."""
+        base = self.base_type(specifiers, node.pointers)
         if node.shape is None:
             return base
-        return self.tile_of(base, self.shape(node.shape, node), node)
-
-    def tile_of(self, base: Type, shape: tuple[int, ...], at: Located) -> Type:
-        """The tile of a base type and a shape."""
         if not isinstance(base, Arith | Pointer):
-            self.fail("type", f"a tile's elements: expected scalars or pointers, found {base}", at)
-        return Tile(shape, base)
+            self.fail("type", f"a tile's elements: expected scalars or pointers, found {base}", node)
+        return Tile(self.shape(node.shape, node), base)
 
     def base_type(self, specifiers: ast.Specifiers, pointers: tuple[tuple[str, ...], ...]) -> Type:
         """The type that words and stars spell."""
@@ -237,7 +233,7 @@ class Checker(ABC):
 
     def _sizeof(self, node: ast.SizeOf) -> t.Expr:
         inner = node.operand
-        of = self.type_of(inner) if isinstance(inner, ast.TypeName) else self.value(inner).type
+        of = self.type_of(inner.specifiers, inner) if isinstance(inner, ast.TypeName) else self.value(inner).type
         elem = elem_of(of)
         if isinstance(elem, Void):
             self.fail("type", f"{node.op}: expected a type with a size, found {of}", node)
@@ -250,7 +246,7 @@ class Checker(ABC):
         for to, value in node.choices:
             if to is None:
                 default = value
-            elif self.type_of(to) == control:
+            elif self.type_of(to.specifiers, to) == control:
                 return self.expr(value)
         if default is None:
             self.fail("generic", f"_Generic: expected a choice for {control}, found none", node)

@@ -54,7 +54,7 @@ class ExprChecker(Checker):
     # conversions
 
     def _cast(self, node: ast.Cast) -> t.Expr:
-        to = self.type_of(node.to)
+        to = self.type_of(node.to.specifiers, node.to)
         x = self.expr(node.operand)
         if to == VOID and not node.bitcast:
             return t.Sequence(node.at, VOID, x, t.Const(node.at, VOID, 0))
