@@ -45,9 +45,8 @@ class Expressions(Reader, ABC):
         if self.next.text not in ASSIGNMENTS or self.next.kind != "punct":
             return left
         op = self.take()
-        self.enter()
-        value = self.assignment()
-        self.leave()
+        with self.deeper():
+            value = self.assignment()
         return ast.Assign(op, left.first, value.last, op.text[:-1], left, value)
 
     def conditional(self) -> ast.Expr:
@@ -56,11 +55,10 @@ class Expressions(Reader, ABC):
         if self.next.text != "?":
             return condition
         op = self.take()
-        self.enter()
-        then = None if self.at(":") else self.expression()
-        self.expect(":", "of '?'")
-        other = self.conditional()
-        self.leave()
+        with self.deeper():
+            then = None if self.at(":") else self.expression()
+            self.expect(":", "of '?'")
+            other = self.conditional()
         return ast.Ternary(op, condition.first, other.last, condition, then, other)
 
     def binary(self, level: int) -> ast.Expr:
@@ -72,9 +70,8 @@ class Expressions(Reader, ABC):
             if mine < level or op.kind != "punct" or self._at_store():
                 return left
             self.take()
-            self.enter()
-            right = self.binary(mine + 1)
-            self.leave()
+            with self.deeper():
+                right = self.binary(mine + 1)
             left = ast.Binary(op, left.first, right.last, op.text, left, right)
             if op.text == "..." and self.next.text in _ARITHMETIC and not self._at_store():
                 self._range_operand(left)
@@ -116,14 +113,11 @@ class Expressions(Reader, ABC):
                 return self._cast()
             return self.postfix()
         self.take()
-        self.enter()
-        if token.text == "*" and self.next.text == "?":
-            node = self._masked(token)
-        else:
+        with self.deeper():
+            if token.text == "*" and self.next.text == "?":
+                return self._masked(token)
             operand = self.unary()
-            node = ast.Unary(token, token, operand.last, token.text, operand)
-        self.leave()
-        return node
+            return ast.Unary(token, token, operand.last, token.text, operand)
 
     def _masked(self, star: Token) -> ast.Expr:
         self.take()
@@ -134,9 +128,8 @@ class Expressions(Reader, ABC):
     def _cast(self) -> ast.Expr:
         opening = self.next
         to, _ = self.bracketed("(", self.type_name)
-        self.enter()
-        operand = self.unary()
-        self.leave()
+        with self.deeper():
+            operand = self.unary()
         return ast.Cast(opening, opening, operand.last, to, operand, bitcast=False)
 
     def postfix(self) -> ast.Expr:
@@ -276,9 +269,8 @@ class Expressions(Reader, ABC):
         if self.next.text == "(" and self.starts_type(self.peek()):
             to, closing = self.bracketed("(", self.type_name)
             return ast.SizeOf(word, word, closing, word.text, to)
-        self.enter(2)
-        operand = self.unary()
-        self.leave(2)
+        with self.deeper(2):
+            operand = self.unary()
         return ast.SizeOf(word, word, operand.last, word.text, operand)
 
     def _generic(self) -> ast.Expr:

@@ -54,7 +54,7 @@ class _Parser(Expressions):
                 if not self.accept(";"):
                     body.append(self._external())
             except SyntaxFaultError:
-                self.restart(0, 0)
+                self.open_brackets = 0
                 self._skip_external(start)
         return ast.Unit(first, first, self.next, tuple(body))
 
@@ -326,13 +326,12 @@ class _Parser(Expressions):
         if new_scope:
             self.push_scope()
         body: list[ast.Stmt] = []
-        depth = self.depth
         while not self.at("}") and self.next.kind != "end":
             start = self.index
             try:
                 body.append(self._statement())
             except SyntaxFaultError:
-                self.restart(depth, 0)
+                self.open_brackets = 0
                 self._skip_statement(start)
                 self.accept("else")  # its `if` was the error
         if new_scope:
@@ -359,25 +358,21 @@ class _Parser(Expressions):
                 return
 
     def _statement(self) -> ast.Stmt:
-        self.enter()
         token = self.next
-        if token.kind == "name":
+        with self.deeper():
+            if token.text == "{":
+                return self._block()
+            if token.kind != "name":
+                return self._expression_statement()
             parse = self._STATEMENTS.get(token.text)
             if parse is not None:
-                out = parse(self)
-            elif self.starts_type(token):
-                out = self._declaration(self._specifiers())
-            elif self.peek().text == ":" and token.text not in SPECIFIERS:
+                return parse(self)
+            if self.starts_type(token):
+                return self._declaration(self._specifiers())
+            if self.peek().text == ":" and token.text not in SPECIFIERS:
                 self.take()
-                out = ast.Label(token, token, self.take(), "label", None)
-            else:
-                out = self._expression_statement()
-        elif token.text == "{":
-            out = self._block()
-        else:
-            out = self._expression_statement()
-        self.leave()
-        return out
+                return ast.Label(token, token, self.take(), "label", None)
+            return self._expression_statement()
 
     def _expression_statement(self) -> ast.ExprStmt:
         first = self.next

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import NoReturn, TypeVar
 
 from graphfuse.frontends.tc.cuda_words import CUDA_WORDS
@@ -87,9 +88,8 @@ class Reader:
         """Take brackets and what `parse` finds in them; also gives the closing one. `nested` brackets have a limit."""
         opened = self.expect(opening, why)
         self.open_brackets += 1
-        self.enter(BRACKET * nested)
-        inner = parse()
-        self.leave(BRACKET * nested)
+        with self.deeper(BRACKET * nested):
+            inner = parse()
         return inner, self.closing(_CLOSING[opening], opened)
 
     def items(
@@ -133,20 +133,16 @@ class Reader:
             self.fail(f"{before.text!r} is not defined: {CUDA_WORDS[before.text]}", before)
         return self.fail(f"expected ';' after {after}, found {shown(self.next)}")
 
-    def enter(self, levels: int = 1) -> None:
-        """Deeper into the grammar; `leave` comes back."""
+    @contextmanager
+    def deeper(self, levels: int = 1) -> Generator[None]:
+        """Deeper into the grammar, and up again."""
         self.depth += levels
-        if self.depth > MAX_DEPTH:
-            self.depth = 0
-            self.fail("nested too deeply: expected at most 60 brackets or 200 operators and statements")
-
-    def leave(self, levels: int = 1) -> None:
-        """Up again."""
-        self.depth -= levels
-
-    def restart(self, depth: int, brackets: int) -> None:
-        """Forget what was open when a syntax error was caught."""
-        self.depth, self.open_brackets = depth, brackets
+        try:
+            if self.depth > MAX_DEPTH:
+                self.fail("nested too deeply: expected at most 60 brackets or 200 operators and statements")
+            yield
+        finally:
+            self.depth -= levels
 
     # type names
 
