@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from graphfuse.frontends.tc import ast, typed
 from graphfuse.frontends.tc.check import check_unit
@@ -19,7 +18,7 @@ from graphfuse.frontends.tc.source import Source
 from graphfuse.frontends.tc.switches import parse_switches
 from graphfuse.frontends.tc.tokens import Token
 
-T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +43,11 @@ class Options:
 DEFAULTS = Options()
 
 
-class Stage(Protocol[T_co]):
-    """All up to a stage, from the text on; raises `SourceError` with everything found if any of it is an error."""
+@dataclass(frozen=True, slots=True)
+class Stage(Generic[T]):
+    """All up to a stage, from the text on: `make` reports what it finds, and the stage raises it."""
+
+    make: Callable[[Source, Mapping[str, str], Options, Reporter], T]
 
     def __call__(
         self,
@@ -55,33 +57,16 @@ class Stage(Protocol[T_co]):
         *,
         options: Options = DEFAULTS,
         report: Reporter | None = None,
-    ) -> T_co:
-        """What the stage makes of a source."""
-        ...
-
-
-def stage(make: Callable[[Source, Mapping[str, str], Options, Reporter], T_co]) -> Stage[T_co]:
-    """A function that reports what it finds as one that raises it."""
-
-    @functools.wraps(make)
-    def run(
-        source: str,
-        filename: str = "<string>",
-        defines: Mapping[str, str] | None = None,
-        *,
-        options: Options = DEFAULTS,
-        report: Reporter | None = None,
-    ) -> T_co:
+    ) -> T:
+        """What `make` makes of a source; raises `SourceError` with everything found if any of it is an error."""
         report = report or options.reporter()
         try:
-            out = make(Source(filename, source), defines or {}, options, report)
+            out = self.make(Source(filename, source), defines or {}, options, report)
         except StopError:
             report.check()
             raise AssertionError("stopped without an error") from None
         report.check()
         return out
-
-    return run
 
 
 def preprocessed(source: Source, defines: Mapping[str, str], options: Options, report: Reporter) -> list[Token]:
@@ -108,4 +93,4 @@ def lowered(source: Source, defines: Mapping[str, str], options: Options, report
     return () if report.errors else lower_unit(unit, report, debug=options.debug)
 
 
-tokens, parse, check, compile_text = stage(preprocessed), stage(parsed), stage(checked), stage(lowered)
+tokens, parse, check, compile_text = Stage(preprocessed), Stage(parsed), Stage(checked), Stage(lowered)

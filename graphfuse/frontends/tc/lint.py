@@ -58,7 +58,6 @@ class _Run:
     report: Reporter
     taken: set[Branch] = field(default_factory=set[Branch])
     ways: dict[Branch, list[Assignment]] = field(default_factory=dict[Branch, list[Assignment]])
-    at: dict[Branch, Token] = field(default_factory=dict[Branch, Token])
 
     @property
     def errors(self) -> list[Diagnostic]:

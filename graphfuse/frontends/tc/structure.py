@@ -95,10 +95,16 @@ def _sequence(statements: Sequence[t.Stmt], targets: _Targets) -> tuple[list[Fla
             case t.Loop() | t.Switch():
                 out += _loop(s, targets) if isinstance(s, t.Loop) else _switch(s, targets)
                 if flags := _jumps(s, targets):
-                    rest, ends = _sequence(work[::-1], targets)
-                    guard = [Branch(s.at, _none_of(flags, s.at), tuple(rest), ())] if rest else []
-                    return [*out, *guard], ends
+                    return _unless(s, out, work[::-1], flags, targets)
     return out, False
+
+
+def _unless(
+    s: t.Stmt, out: list[Flat], rest: list[t.Stmt], flags: list[t.Variable], targets: _Targets
+) -> tuple[list[Flat], bool]:
+    """What follows a statement that may jump, under a test of the flags."""
+    after, ends = _sequence(rest, targets)
+    return [*out, *([Branch(s.at, _none_of(flags, s.at), tuple(after), ())] if after else [])], ends
 
 
 def _leaving_branch(
@@ -114,10 +120,7 @@ def _leaving_branch(
     elif other_ends and not then_ends:
         then, ends = _sequence((s.then, *rest), targets)
     out.append(Branch(s.at, s.condition, tuple(then), tuple(other)))
-    if then_ends or other_ends:
-        return out, ends
-    after, ends = _sequence(rest, targets)
-    return [*out, *([Branch(s.at, _none_of(flags, s.at), tuple(after), ())] if after else [])], ends
+    return (out, ends) if then_ends or other_ends else _unless(s, out, rest, flags, targets)
 
 
 def _jumps(s: t.Stmt, targets: _Targets) -> list[t.Variable]:
