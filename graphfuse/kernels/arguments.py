@@ -188,15 +188,12 @@ def _of_dlpack(what: str, p: Parameter, value: Any) -> Memory:
         array = Imported(value, 1 if on_gpu else None)
     except (BufferError, RuntimeError, TypeError, ValueError) as e:
         raise InputError(f"{what}: cannot be read through DLPack: {str(e).lower()}") from None
-    _check_elem(what, p, array.elem)
+    if array.elem != p.elem.name:
+        found = array.elem or "an element type of its own"
+        raise InputError(f"{what}: expected an array of {p.elem}, found one of {found}")
     size = p.elem.bytes
     strides = [s * size for s in array.strides]
     return _strided(what, p, array.address, array.shape, strides, int(index) if on_gpu else -1, array)
-
-
-def _check_elem(what: str, p: Parameter, elem: str) -> None:
-    if elem != p.elem.name:
-        raise InputError(f"{what}: expected an array of {p.elem}, found one of {elem or 'an element type of its own'}")
 
 
 # numbers

@@ -103,17 +103,5 @@ def _record(p: Parameter, ask: Ask) -> list[int]:
         low, high = integer_range(p)
     facts = 0 if not has_facts(p) else 1 if p.elem.is_signed and not p.is_pointer else 2
     high = min(high, (1 << 63) - 1)  # above it is asked about
-    return [
-        id(wanted),
-        id(ask),
-        kind,
-        letter,
-        item,
-        flags,
-        low,
-        high,
-        p.divisor,
-        facts,
-        id(torch_dtype(p.elem.name)),
-        written,
-    ]
+    torch = id(torch_dtype(p.elem.name))
+    return [id(wanted), id(ask), kind, letter, item, flags, low, high, p.divisor, facts, torch, written]

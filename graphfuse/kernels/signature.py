@@ -41,14 +41,15 @@ def parameters(func: Func) -> tuple[Parameter, ...]:
     written = frozenset[str]().union(*(names for op, names in accesses(func) if op.kind in WRITES))
     promised = {name: number for name, number in block.promises(func).items() if name in read}
     out: list[Parameter] = []
+    writeonly, noalias = (attr_strs(func, name) if name in func.attrs else () for name in ("writeonly", "noalias"))
     for v in func.params:
+        divisor = promised.get(v.hint, 1)
         if isinstance(v.type, Ptr):
-            mode = "w" if _listed(func, "writeonly", v.hint) else "x" if v.hint in written else "r"
-            alone, divisor = _listed(func, "noalias", v.hint), promised.get(v.hint, 1)
+            mode, alone = "w" if v.hint in writeonly else "x" if v.hint in written else "r", v.hint in noalias
             out.append(Parameter(v.hint, v.type.elem, is_pointer=True, mode=mode, divisor=divisor, is_alone=alone))
         else:
             assert isinstance(v.type, Scalar), "a kernel takes pointers and numbers"
-            out.append(Parameter(v.hint, v.type, is_pointer=False, divisor=promised.get(v.hint, 1)))
+            out.append(Parameter(v.hint, v.type, is_pointer=False, divisor=divisor))
     return tuple(out)
 
 
@@ -64,7 +65,3 @@ def _symbols(attr: Attr) -> frozenset[str]:
     if isinstance(attr, tuple):
         return frozenset[str]().union(*map(_symbols, attr))
     return symbols(attr) if isinstance(attr, Expr) else frozenset()
-
-
-def _listed(func: Func, attr: str, name: str) -> bool:
-    return attr in func.attrs and name in attr_strs(func, attr)

@@ -33,14 +33,11 @@ def read_source(source: str | os.PathLike[str]) -> tuple[str, str]:
     if isinstance(source, str):
         if not source.strip():
             raise UsageError(f"source: expected a path or the text of a kernel, found {source!r}")
-        if "\n" in source or KEYWORD in source or (_has_statements(source) and not files.exists(Path(source))):
+        has_statements = any(c in source for c in ";{}")
+        if "\n" in source or KEYWORD in source or (has_statements and not files.exists(Path(source))):
             return source, "<string>"
     path = usage.path("source", source)
     return files.read_source(path, named=True), str(path)
-
-
-def _has_statements(text: str) -> bool:
-    return any(c in text for c in ";{}")
 
 
 def choose(found: Sequence[Compiled], name: str | None, filename: str) -> Compiled:

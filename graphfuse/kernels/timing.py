@@ -13,7 +13,6 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Protocol, TypeVar
 
 from graphfuse.runtime.gpu.context import Context
@@ -119,9 +118,7 @@ class GpuClock:
             self._events = [self._context.driver.create_event() for _ in range(2 * MOST_QUEUED)]
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._context.current():
             for event in self._events:
                 self._context.driver.destroy_event(event)

@@ -248,15 +248,14 @@ class TunedKernel:
                 meta = self.variant(config).prepare(grid, args, named)
             except GraphfuseError as e:
                 return Row(config, None, why=e.message)
-            known = resources(meta)
-            return Row(
-                config, None, known.get("registers", -1), known.get("spill_bytes", -1), known.get("shared_bytes", -1)
-            )
+            held = resources(meta)
+            registers, spilled, shared = (held.get(n, -1) for n in ("registers", "spill_bytes", "shared_bytes"))
+            return Row(config, None, registers, spilled, shared)
 
         with ThreadPoolExecutor(available_cores()) as pool:
             rows = list(pool.map(prepare, points))
         if any(not r.why and r.spill_bytes <= 0 for r in rows):
-            rows = [_spills(r) if r.spill_bytes > 0 else r for r in rows]
+            rows = [replace(r, why=f"spills {r.spill_bytes} bytes") if r.spill_bytes > 0 else r for r in rows]
         return rows
 
     def _raced(
@@ -289,10 +288,6 @@ def _clock(kernel: Kernel, bound: Bound) -> Generator[Clock]:
     nbytes = sum(m.nbytes for m in bound.memory if m is not None)
     with GpuClock(kernel.context(where), kernel.stream(bound), nbytes) as clock:
         yield clock
-
-
-def _spills(row: Row) -> Row:
-    return Row(row.config, None, row.registers, row.spill_bytes, row.shared_bytes, f"spills {row.spill_bytes} bytes")
 
 
 def _one_for_each_source(points: Sequence[Config]) -> list[Config]:
