@@ -11,7 +11,7 @@ from graphfuse.frontends.tc import typed as t
 from graphfuse.frontends.tc.builtins import BuiltinChecker
 from graphfuse.frontends.tc.check_base import FaultError
 from graphfuse.frontends.tc.constants import wrap
-from graphfuse.frontends.tc.convert import ConversionError, converted
+from graphfuse.frontends.tc.convert import converted
 from graphfuse.frontends.tc.diagnostics import Note, Reporter
 from graphfuse.frontends.tc.parser import ATTRIBUTES
 from graphfuse.frontends.tc.scope import Typedef
@@ -192,12 +192,13 @@ class _Checker(BuiltinChecker):
                 self.fail("syntax", f"typedef {d.name!r} has an initialiser", d)
             self.scopes.declare(d.name, Typedef(self.type_of(node.specifiers, d), d.at), d.at)
 
-    def _static_assert(self, node: ast.StaticAssert) -> None:
+    def _static_assert(self, node: ast.StaticAssert) -> list[t.Stmt]:
         x = self.value(node.condition)
         if not isinstance(x, t.Const):
             self.fail("constant", f"_Static_assert: expected a constant expression, found {x.type}", node.condition)
         if not x.value:
             self.fail("static-assert", f"static assertion failed: {node.message or 'no message'}", node.condition)
+        return []
 
     # functions
 
@@ -284,10 +285,6 @@ class _Checker(BuiltinChecker):
         x = self.effect(node.expr)
         return [] if isinstance(x, t.Const) else [t.Eval(node.at, x)]
 
-    def _static_assert_stmt(self, node: ast.StaticAssert) -> list[t.Stmt]:
-        self._static_assert(node)
-        return []
-
     def _declaration(self, node: ast.Declaration) -> list[t.Stmt]:
         if "typedef" in node.specifiers.storage:
             self._typedefs(node)
@@ -315,15 +312,12 @@ class _Checker(BuiltinChecker):
             return []
         try:
             value = self.value(d.init)
+            with self.conversions("initialiser", d.init, f"{d.name} of type {type_}: "):
+                value = converted(value, type_)
         except FaultError:
             # the variable has its type all the same: one error is enough
             variable.initialised = True
             raise
-        try:
-            value = converted(value, type_)
-        except ConversionError as e:
-            variable.initialised = True
-            self.fail("initialiser", f"{d.name} of type {type_}: {e}", d.init)
         if "multipleof" in attributes:
             value = t.Assume(d.at, type_, value, attributes["multipleof"])
         out = self.assign(variable, value, d.init)
@@ -439,7 +433,7 @@ class _Checker(BuiltinChecker):
 
     _STATEMENTS: ClassVar[dict[type, Callable[[Any, Any], list[t.Stmt]]]] = {
         ast.Block: _block, ast.ExprStmt: _expr_stmt, ast.Declaration: _declaration,
-        ast.StaticAssert: _static_assert_stmt, ast.If: _if, ast.For: _for,
+        ast.StaticAssert: _static_assert, ast.If: _if, ast.For: _for,
         ast.While: _while, ast.Switch: _switch, ast.Label: _label, ast.Jump: _jump,
     }  # fmt: skip
 

@@ -13,7 +13,7 @@ from graphfuse.frontends.tc import typed as t
 from graphfuse.frontends.tc.constants import COMPARISONS, compare, float_binary, int_binary, wrap
 from graphfuse.frontends.tc.convert import ConversionError, broadcast, const_as, to_elem
 from graphfuse.frontends.tc.cuda_words import CUDA_WORDS
-from graphfuse.frontends.tc.diagnostics import FixIt, Located, Note, Reporter
+from graphfuse.frontends.tc.diagnostics import FixIt, FixIts, Located, Note, Notes, Reporter
 from graphfuse.frontends.tc.reader import missing_semicolon
 from graphfuse.frontends.tc.scope import Scopes, Typedef
 from graphfuse.frontends.tc.tokens import Token
@@ -69,11 +69,9 @@ class Checker(ABC):
 
     # errors
 
-    def fail(
-        self, code: str, message: str, at: Located, notes: list[Note] | None = None, fixits: list[FixIt] | None = None
-    ) -> NoReturn:
+    def fail(self, code: str, message: str, at: Located, notes: Notes = (), fixits: FixIts = ()) -> NoReturn:
         """Report an error and give the statement up."""
-        self.report.error(code, message, at, notes or (), fixits or ())
+        self.report.error(code, message, at, notes, fixits)
         raise FaultError
 
     @contextmanager
@@ -213,7 +211,7 @@ class Checker(ABC):
         near = self.scopes.near(name, self.builtin_names())
         hint = f"; did you mean {near!r}?" if near else ""
         fix = [FixIt(node.span, near)] if near else []
-        self.fail("undefined", f"{name!r} is not defined{what}{hint}", node, None, fix)
+        self.fail("undefined", f"{name!r} is not defined{what}{hint}", node, (), fix)
 
     def _int(self, node: ast.Int) -> t.Expr:
         kind = {(32, True): INT, (32, False): UINT, (64, True): LONG, (64, False): ULONG}[node.bits, node.signed]
@@ -346,15 +344,11 @@ class Checker(ABC):
         if isinstance(left, t.Const) and isinstance(right, t.Const):
             value = left.value and right.value if node.op == "&&" else left.value or right.value
             return t.Const(node.at, BOOL, int(bool(value)))
-        if not any(isinstance(x, t.Read) and x.variable is temp for x in t.walk(right)):
-            return self._logical(node, left, right, shape)
-        return t.Let(
-            node.at, with_shape(BOOL, shape), temp, left, self._logical(node, read_of(temp, node.at), right, shape)
-        )
-
-    def _logical(self, node: ast.Binary, left: t.Expr, right: t.Expr, shape: tuple[int, ...]) -> t.Expr:
+        is_read = any(isinstance(x, t.Read) and x.variable is temp for x in t.walk(right))
+        first = read_of(temp, node.at) if is_read else left
         out = with_shape(BOOL, shape)
-        return t.Binary(node.at, out, node.op[0], broadcast(left, shape), broadcast(right, shape))
+        both = t.Binary(node.at, out, node.op[0], broadcast(first, shape), broadcast(right, shape))
+        return t.Let(node.at, out, temp, left, both) if is_read else both
 
     def _range(self, node: ast.Binary) -> t.Expr:
         ends: list[t.Const] = []
@@ -381,7 +375,7 @@ class Checker(ABC):
     def binary(self, op: str, left: t.Expr, right: t.Expr, node: ast.Expr) -> t.Expr:
         """An infix operator on checked operands."""
         if op == "@":
-            return self._dot(left, right, node)
+            return t.Dot(node.at, self.product(left, right, node, "operands of '@'"), left, right)
         a, b = left.elem, right.elem
         if isinstance(a, Pointer) or isinstance(b, Pointer):
             return self._pointer_binary(op, left, right, node)
@@ -476,9 +470,6 @@ class Checker(ABC):
         assert isinstance(elem, Arith)
         x = x if elem.signed else to_elem(x, LONG)
         return t.Const(at, x.type, -x.value) if isinstance(x, t.Const) else t.Unary(at, x.type, "-", x)
-
-    def _dot(self, left: t.Expr, right: t.Expr, node: ast.Expr) -> t.Expr:
-        return t.Dot(node.at, self.product(left, right, node, "operands of '@'"), left, right)
 
     def product(self, left: t.Expr, right: t.Expr, node: ast.Expr, what: str) -> Tile:
         """The type of a matrix product."""

@@ -123,22 +123,17 @@ class ExprChecker(Checker):
         shape = pointer.shape
         mask = explicit
         for temp, holds in self.guards:
-            given = temp.shape
-            if not broadcasts_to(given, shape):
-                if not shape:
-                    guard: t.Expr = read_of(temp, at.at)
-                    guard = guard if holds else self.negated(guard, at.at)
-                    for axis in reversed(range(len(given))):
-                        guard = t.Reduce(at.at, with_shape(BOOL, given[:axis]), guard, axis, "any")
-                else:
-                    message = (
-                        f"this access of shape {list(shape)} is not masked by the condition of shape {list(given)}"
-                    )
-                    self.report.warning("unmasked", message, at)
-                    continue
+            given, guard = temp.shape, read_of(temp, at.at)
+            guard = guard if holds else self.negated(guard, at.at)
+            if broadcasts_to(given, shape):
+                guard = broadcast(guard, shape)
+            elif shape:
+                message = f"this access of shape {list(shape)} is not masked by the condition of shape {list(given)}"
+                self.report.warning("unmasked", message, at)
+                continue
             else:
-                read: t.Expr = read_of(temp, at.at)
-                guard = broadcast(read if holds else self.negated(read, at.at), shape)
+                for axis in reversed(range(len(given))):
+                    guard = t.Reduce(at.at, with_shape(BOOL, given[:axis]), guard, axis, "any")
             mask = guard if mask is None else t.Binary(at.at, guard.type, "&", mask, guard)
         return mask
 
@@ -330,7 +325,7 @@ class ExprChecker(Checker):
             near = Scopes(self.report).near(inner.text, SUBSCRIPT_WORDS)
             if near:
                 fix = [FixIt(inner.span, near)]
-                self.fail("subscript", f"{expected}, found {inner.text!r}; did you mean {near!r}?", item, None, fix)
+                self.fail("subscript", f"{expected}, found {inner.text!r}; did you mean {near!r}?", item, (), fix)
             if inner.text.isupper():
                 self.undefined(inner, " (a subscript item)")
         self.fail("subscript", f"{expected}, found an index: parts of tiles cannot be taken", item)

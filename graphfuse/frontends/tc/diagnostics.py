@@ -142,6 +142,8 @@ class StopError(Exception):
 
 
 Where: TypeAlias = Located | Span | None
+Notes: TypeAlias = Iterable[Note]
+FixIts: TypeAlias = Iterable[FixIt]
 
 
 class Reporter:
@@ -154,15 +156,11 @@ class Reporter:
         self.errors = 0
         self._seen: set[tuple[str, object]] = set()
 
-    def error(
-        self, code: str, message: str, at: Where, notes: Iterable[Note] = (), fixits: Iterable[FixIt] = ()
-    ) -> None:
+    def error(self, code: str, message: str, at: Where, notes: Notes = (), fixits: FixIts = ()) -> None:
         """Report an error; after MAX_ERRORS nothing more is looked at."""
         self._add("error", code, message, at, notes, fixits)
 
-    def warning(
-        self, code: str, message: str, at: Where, notes: Iterable[Note] = (), fixits: Iterable[FixIt] = ()
-    ) -> None:
+    def warning(self, code: str, message: str, at: Where, notes: Notes = (), fixits: FixIts = ()) -> None:
         """Report something legal that is probably not meant."""
         self._add("warning", code, message, at, notes, fixits)
 
@@ -170,9 +168,7 @@ class Reporter:
         """Say something that asks for no change."""
         self._add("note", code, message, at, (), ())
 
-    def _add(
-        self, given: Severity, code: str, message: str, at: Where, notes: Iterable[Note], fixits: Iterable[FixIt]
-    ) -> None:
+    def _add(self, given: Severity, code: str, message: str, at: Where, notes: Notes, fixits: FixIts) -> None:
         severity = given if given == "error" else self.switches.severity(code, given)
         if severity is None:
             return
