@@ -85,49 +85,39 @@ class _Linter:
     def lint(self, points: Iterable[Mapping[str, str]]) -> Lint:
         """Points first, then branches, those that other branches hold last."""
         base: Assignment | None = None
-        for point in points:
-            if self._full():
-                return self._out
-            self._out.points += 1
-            base = dict(point) if base is None else base
-            run = self._run(dict(point), quiet=False)
-            self._accept(run)
-            self._report(run.report.found, _difference(base, point))
-        while self._ways:
-            branch = next(iter(self._ways))
-            ways = self._ways.pop(branch)
-            if branch not in self._taken and not self._branch(branch, ways, base or {}):
-                return self._out
+        with contextlib.suppress(StopError):
+            for point in points:
+                base = dict(point) if base is None else base
+                run = self._run(dict(point), quiet=False)
+                self._out.points += 1
+                self._accept(run)
+                self._report(run.report.found, _difference(base, point))
+            while self._ways:
+                branch = next(iter(self._ways))
+                ways = self._ways.pop(branch)
+                if branch not in self._taken:
+                    self._branch(branch, ways, base or {})
         self._out.branches = len(self._taken)
         return self._out
 
-    def _branch(self, branch: Branch, ways: list[Assignment], base: Assignment) -> bool:
-        """Reach a branch; False once enough was done."""
+    def _branch(self, branch: Branch, ways: list[Assignment], base: Assignment) -> None:
+        """Reach a branch."""
         best: tuple[_Run, Assignment] | None = None
         for way in ways[:MAX_WAYS]:
-            if self._full():
-                return False
             run = self._run(way, quiet=True)
             if branch not in run.taken:
                 continue
             if run.is_refused or not any(_key(d) not in self._known for d in run.errors):
                 self._accept(run)
-                return True
+                return
             if best is None or len(run.errors) < len(best[0].errors):
                 best = run, way
         if best is None:
             self._taken.add(branch)
             self._out.unreached += 1
-            return True
-        self._accept(best[0])
-        self._report(best[0].errors, _difference(base, best[1]))
-        return True
-
-    def _full(self) -> bool:
-        self._out.cut_off |= self._out.configurations >= MAX_RUNS
-        if self._out.cut_off:
-            self._out.branches = len(self._taken)
-        return self._out.cut_off
+        else:
+            self._accept(best[0])
+            self._report(best[0].errors, _difference(base, best[1]))
 
     def _accept(self, run: _Run) -> None:
         self._taken |= run.taken
@@ -142,7 +132,10 @@ class _Linter:
                 self._out.found.append(replace(d, notes=notes))
 
     def _run(self, defines: Assignment, *, quiet: bool) -> _Run:
-        """Check one configuration, noting its conditions."""
+        """Check one configuration, noting its conditions; raises StopError once enough was done."""
+        if self._out.configurations >= MAX_RUNS:
+            self._out.cut_off = True
+            raise StopError
         self._out.configurations += 1
         report = self._options.reporter()
         if quiet:

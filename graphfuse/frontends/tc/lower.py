@@ -262,11 +262,6 @@ class _Slot:
             lowering.unsupported(f"pointer {self.variable.name!r} changes its array in a loop", at)
         return [offset]
 
-    @property
-    def hints(self) -> tuple[str, ...]:
-        """A name for each part."""
-        return (self.variable.name,) * (1 + self.moves_root)
-
     def take(self, values: list[Value]) -> Lowered:
         """The variable's value out of what was handed on, which is used up."""
         if self._root is None:
@@ -276,7 +271,8 @@ class _Slot:
 
 
 def _hints(slots: Sequence[_Slot]) -> tuple[str, ...]:
-    return tuple(hint for slot in slots for hint in slot.hints)
+    """A name for each part."""
+    return tuple(slot.variable.name for slot in slots for _ in range(1 + slot.moves_root))
 
 
 def _ordered(variables: Variables) -> list[t.Variable]:
