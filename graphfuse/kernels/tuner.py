@@ -223,11 +223,8 @@ class TunedKernel:
         if not alive:
             reasons = "; ".join(f"{r.config}: {r.why}" for r in rows[:3])
             raise UsageError(f"kernel {first.name!r}: none of {len(rows)} configurations can be compiled: {reasons}")
-        saved = _Saved(first, bound)
-        try:
+        with _kept(first, bound):
             timed = self._raced(alive, grid, args, named, bound)
-        finally:
-            saved.restore()
         dead = [r for r in rows if r.why]
         self.table = timed + dead
         best = self.table[0]
@@ -295,38 +292,38 @@ def _one_for_each_source(points: Sequence[Config]) -> list[Config]:
     return list({tuple(p.defines.items()): p for p in reversed(points)}.values())[::-1]
 
 
-class _Saved:
-    """The arrays that a kernel may write, as they were."""
+@contextmanager
+def _kept(kernel: Kernel, bound: Bound) -> Generator[None]:
+    """The arrays that a kernel may write are afterwards as they were."""
+    with ExitStack() as stack:
+        for p, memory in zip(kernel.parameters, bound.memory, strict=True):
+            if memory is not None and p.mode != "r" and memory.nbytes:
+                on_gpu = memory.gpu >= 0
+                stack.enter_context(_kept_on_gpu(kernel, bound, memory) if on_gpu else _kept_on_host(memory))
+        yield
 
-    def __init__(self, kernel: Kernel, bound: Bound) -> None:
-        written = zip(kernel.parameters, bound.memory, strict=True)
-        self._memory: list[Memory] = [m for p, m in written if m is not None and p.mode != "r" and m.nbytes]
-        self._kernel, self._bound = kernel, bound
-        where = kernel.place(bound)
-        self._context = kernel.context(where) if where.is_gpu else None
-        self._copies: list[Any] = [self._copy(m) for m in self._memory]
 
-    def _copy(self, memory: Memory) -> Any:
-        if memory.gpu < 0:
-            return bytes(_view(memory))
-        assert self._context is not None, "it is on a GPU"
-        stream = self._kernel.stream(self._bound)
-        with self._context.current():
-            block = self._context.pool.take(memory.nbytes, "arrays kept while tuning", stream)
-            self._context.driver.copy(block.address, memory.address, memory.nbytes, stream)
-        return block
+@contextmanager
+def _kept_on_host(memory: Memory) -> Generator[None]:
+    kept = _view(memory).copy()
+    try:
+        yield
+    finally:
+        _view(memory)[:] = kept
 
-    def restore(self) -> None:
-        """Put everything back."""
-        for memory, kept in zip(self._memory, self._copies, strict=True):
-            if memory.gpu < 0:
-                _view(memory)[:] = np.frombuffer(kept, np.uint8)
-                continue
-            assert self._context is not None, "it is on a GPU"
-            stream = self._kernel.stream(self._bound)
-            with self._context.current():
-                self._context.driver.copy(memory.address, kept.address, memory.nbytes, stream)
-                self._context.pool.give(kept, (stream,))
+
+@contextmanager
+def _kept_on_gpu(kernel: Kernel, bound: Bound, memory: Memory) -> Generator[None]:
+    context, stream = kernel.context(kernel.place(bound)), kernel.stream(bound)
+    with context.current():
+        block = context.pool.take(memory.nbytes, "arrays kept while tuning", stream)
+        context.driver.copy(block.address, memory.address, memory.nbytes, stream)
+    try:
+        yield
+    finally:
+        with context.current():
+            context.driver.copy(memory.address, block.address, memory.nbytes, stream)
+            context.pool.give(block, (stream,))
 
 
 def _view(memory: Memory) -> Any:

@@ -40,17 +40,14 @@ def read_values(
     rng = np.random.default_rng(seed)
     numbers: dict[str, str] = dict(macros)
     out: dict[str, Any] = {}
-    for p in wanted:
-        if not p.is_pointer:
-            out[p.name] = _number(p, given[p.name], numbers)
-            numbers.setdefault(p.name, str(out[p.name]))
-    empty: set[str] = set()
-    for p in wanted:
+    for p in sorted(wanted, key=lambda p: p.is_pointer):  # shapes are made of numbers
         if p.is_pointer:
             out[p.name] = _array(p, given[p.name], numbers, rng)
-            if given[p.name].startswith("empty"):
-                empty.add(p.name)
-    return {p.name: out[p.name] for p in wanted}, frozenset(empty)
+        else:
+            out[p.name] = _number(p, given[p.name], numbers)
+            numbers.setdefault(p.name, str(out[p.name]))
+    empty = frozenset(p.name for p in wanted if p.is_pointer and given[p.name].startswith("empty"))
+    return {p.name: out[p.name] for p in wanted}, empty
 
 
 def integer(what: str, text: str, known: Mapping[str, str]) -> int:
