@@ -44,35 +44,30 @@ class _Checker(BuiltinChecker):
         self._result: Type = VOID
         self._breakable = self._in_loop = 0
         self._pools: list[t.Variable] = []
+        self._functions: dict[str, t.FunctionDecl] = {}
+        self._bodies: list[tuple[t.FunctionDecl, ast.Function]] = []
 
     # files
 
     def unit(self, unit: ast.Unit) -> t.Unit:
-        functions: dict[str, t.FunctionDecl] = {}
-        bodies: list[tuple[t.FunctionDecl, ast.Function]] = []
         # signatures first, so that a function may be called above its definition
         for item in unit.body:
             with contextlib.suppress(FaultError):
                 if isinstance(item, ast.Function):
-                    self._signature(item, functions, bodies)
+                    self._signature(item)
                 elif isinstance(item, ast.StaticAssert):
                     self._static_assert(item)
                 else:
                     self._global(item)
-        for decl, node in bodies:
+        for decl, node in self._bodies:
             self._body(decl, node)
-        self._find_recursion(functions)
-        return t.Unit(tuple(self._finish(functions)), tuple(self._pools))
+        self._find_recursion()
+        return t.Unit(tuple(self._finish()), tuple(self._pools))
 
-    def _signature(
-        self,
-        node: ast.Function,
-        functions: dict[str, t.FunctionDecl],
-        bodies: list[tuple[t.FunctionDecl, ast.Function]],
-    ) -> None:
+    def _signature(self, node: ast.Function) -> None:
         result = self.type_of(node.result.specifiers, node.result)
         params = tuple(self._parameter(p, node) for p in node.params)
-        before = functions.get(node.name)
+        before = self._functions.get(node.name)
         if node.is_global:
             if result != VOID:
                 self.fail("kernel", f"a kernel gives nothing: expected void, found {result}", node.result)
@@ -86,7 +81,7 @@ class _Checker(BuiltinChecker):
             if before.result != result or [p.type for p in before.params] != [p.type for p in params]:
                 note = Note("declared before here", before.at.span)
                 self.fail("redeclared", f"{node.name!r} is declared again with other types", node, [note])
-            if node.body is not None and any(d is before for d, _ in bodies):
+            if node.body is not None and any(d is before for d, _ in self._bodies):
                 note = Note("the first definition", before.at.span)
                 self.fail("redeclared", f"function {node.name!r} is defined twice", node, [note])
             decl = before
@@ -95,9 +90,9 @@ class _Checker(BuiltinChecker):
         else:
             decl = t.FunctionDecl(node.name, node.at, result, params, node.is_global)
             self.scopes.declare(node.name, decl, node.at)
-            functions[node.name] = decl
+            self._functions[node.name] = decl
         if node.body is not None:
-            bodies.append((decl, node))
+            self._bodies.append((decl, node))
 
     def _parameter(self, node: ast.Parameter, of: ast.Function) -> t.Variable:
         d = node.declarator
@@ -165,14 +160,13 @@ class _Checker(BuiltinChecker):
         base = self.base_type(node.specifiers, d.pointers)
         init = d.init
         if isinstance(base, Pointer) and base.bank:
-            called = (
-                isinstance(init, ast.Call) and isinstance(init.function, ast.Name) and init.function.text == "calloc"
-            )
-            if base.to != CHAR or not isinstance(init, ast.Call) or not called or len(init.args) != 1 or d.shape:
-                self.fail("pool", "a constant pool: expected char __constant__ *NAME = calloc(BYTES);", d)
-            size = self.constant(init.args[0], "calloc")
+            match init:
+                case ast.Call(function=ast.Name(text="calloc"), args=(nbytes,)) if base.to == CHAR and not d.shape:
+                    size = self.constant(nbytes, "calloc")
+                case _:
+                    self.fail("pool", "a constant pool: expected char __constant__ *NAME = calloc(BYTES);", d)
             if size < 1:
-                self.fail("pool", f"calloc: expected a positive number of bytes, found {size}", init.args[0])
+                self.fail("pool", f"calloc: expected a positive number of bytes, found {size}", nbytes)
             pool = t.Variable(d.name, base, d.at, const=True, initialised=True, pool_bytes=size)
             self.scopes.declare(d.name, pool, d.at)
             self._pools.append(pool)
@@ -221,11 +215,11 @@ class _Checker(BuiltinChecker):
             message = f"{decl.name!r} may end without a value: expected a return of {decl.result}"
             self.report.warning("no-return", message, node.body.last, [note])
 
-    def _find_recursion(self, functions: Mapping[str, t.FunctionDecl]) -> None:
-        bodies = {f: t.walk(f.body) if f.body else () for f in functions.values()}
+    def _find_recursion(self) -> None:
+        bodies = {f: t.walk(f.body) if f.body else () for f in self._functions.values()}
         calls = {f: [node for node in body if isinstance(node, t.Call)] for f, body in bodies.items()}
         done: set[t.FunctionDecl] = set()
-        for f in functions.values():
+        for f in calls:
             path: list[t.FunctionDecl] = []
             # depth first; a function comes off the path when its entry with `leave` is met
             work: list[tuple[t.FunctionDecl, bool]] = [(f, False)]
@@ -246,9 +240,9 @@ class _Checker(BuiltinChecker):
                     message = f"{call.function.name!r} is declared and called, but not defined"
                     self.report.error("undefined", message, call.at, [Note("declared here", call.function.at.span)])
 
-    def _finish(self, functions: Mapping[str, t.FunctionDecl]) -> list[t.FunctionDecl]:
+    def _finish(self) -> list[t.FunctionDecl]:
         """Functions with bodies; a void one that nobody calls is a kernel."""
-        out = [f for f in functions.values() if f.body is not None]
+        out = [f for f in self._functions.values() if f.body is not None]
         for f in out:
             if f.is_kernel or f.called:
                 continue

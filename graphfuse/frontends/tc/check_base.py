@@ -11,30 +11,25 @@ from typing import Any, ClassVar, NoReturn
 from graphfuse.frontends.tc import ast
 from graphfuse.frontends.tc import typed as t
 from graphfuse.frontends.tc.constants import COMPARISONS, compare, float_binary, int_binary, wrap
-from graphfuse.frontends.tc.convert import ConversionError, broadcast, const_as, to_elem
+from graphfuse.frontends.tc.convert import broadcast, const_as, to_elem
 from graphfuse.frontends.tc.cuda_words import CUDA_WORDS
 from graphfuse.frontends.tc.diagnostics import FixIt, FixIts, Located, Note, Notes, Reporter
 from graphfuse.frontends.tc.reader import missing_semicolon
 from graphfuse.frontends.tc.scope import Scopes, Typedef
 from graphfuse.frontends.tc.tokens import Token
 from graphfuse.frontends.tc.types import (
-    BF16,
     BOOL,
-    CHAR,
+    DOT_RESULTS,
     FLOAT,
-    FP8E4M3,
-    FP8E5M2,
-    HALF,
     INT,
     LONG,
     MAX_ELEMENTS,
     NAMED,
-    UCHAR,
     UINT,
     ULONG,
     Arith,
+    ConversionError,
     Pointer,
-    ShapeError,
     Tile,
     Type,
     Void,
@@ -79,7 +74,7 @@ class Checker(ABC):
         """Report conversions and shapes that do not fit as errors at `at`."""
         try:
             yield
-        except (ConversionError, ShapeError) as e:
+        except ConversionError as e:
             self.fail(code, f"{what}{e}", at)
 
     def joint_shape(self, at: Located, what: str, *values: t.Expr, code: str = "broadcast") -> tuple[int, ...]:
@@ -503,12 +498,6 @@ class Checker(ABC):
 
     _CHECKS: ClassVar[dict[type, Callable[[Any, Any], t.Expr]]]
     """What checks each kind of node: the table of `ExprChecker`."""
-
-
-DOT_RESULTS: dict[Arith, Arith] = {
-    HALF: FLOAT, BF16: FLOAT, FP8E4M3: FLOAT, FP8E5M2: FLOAT, CHAR: INT, UCHAR: INT,
-}  # fmt: skip
-"""What products are summed in; other types keep their own."""
 
 
 def _is_float(x: t.Const) -> bool:

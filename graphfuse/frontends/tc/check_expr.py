@@ -19,7 +19,6 @@ from graphfuse.frontends.tc.types import (
     VOID,
     Arith,
     Pointer,
-    ShapeError,
     Tile,
     Type,
     Void,
@@ -152,9 +151,9 @@ class ExprChecker(Checker):
         mask = self.value(node)
         if mask.elem != BOOL:
             self.fail("mask", f"mask of '*?': expected bool, found {mask.type}", node)
-        with self.conversions("mask", node, f"mask of '*?' for {pointer.type}: "):
-            if not broadcasts_to(mask.shape, pointer.shape):
-                raise ShapeError(f"cannot broadcast {mask.type} to {list(pointer.shape)}")
+        if not broadcasts_to(mask.shape, pointer.shape):
+            misfit = f"cannot broadcast {mask.type} to {list(pointer.shape)}"
+            self.fail("mask", f"mask of '*?' for {pointer.type}: {misfit}", node)
         return broadcast(mask, pointer.shape)
 
     def _load(self, node: ast.Expr, operand: ast.Expr, mask: ast.Expr | None) -> t.Expr:

@@ -12,6 +12,7 @@ from graphfuse.frontends.tc.types import (
     BOOL,
     FLOAT,
     Arith,
+    ConversionError,
     Element,
     Pointer,
     Tile,
@@ -23,10 +24,6 @@ from graphfuse.frontends.tc.types import (
     shape_of,
     with_shape,
 )
-
-
-class ConversionError(Exception):
-    """A value does not convert to a type; the text says why."""
 
 
 def to_elem(x: t.Expr, elem: Element | Void) -> t.Expr:

@@ -32,8 +32,7 @@ class Liveness:
     """The effects of the statements of a function, each computed once."""
 
     def __init__(self) -> None:
-        self._of: dict[int, Effect] = {}
-        self._kept: list[Flat] = []
+        self._of: dict[Flat, Effect] = {}
 
     def sequence(self, statements: Sequence[Flat]) -> Effect:
         """The effect of statements in order."""
@@ -49,10 +48,9 @@ class Liveness:
 
     def statement(self, s: Flat) -> Effect:
         """The effect of one statement."""
-        found = self._of.get(id(s))
+        found = self._of.get(s)
         if found is None:
-            found = self._of[id(s)] = self._statement(s)
-            self._kept.append(s)  # so that no other object gets its id
+            found = self._of[s] = self._statement(s)
         return found
 
     def _statement(self, s: Flat) -> Effect:

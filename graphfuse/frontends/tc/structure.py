@@ -7,6 +7,7 @@ nobody reads are left to liveness. Loops that count are told apart here (`Count`
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -59,10 +60,11 @@ def _set(flag: t.Variable, at: Token, *, to: bool) -> t.Eval:
 
 def _none_of(flags: Sequence[t.Variable], at: Token) -> t.Expr:
     """That no flag is set."""
-    total: t.Expr = t.Read(at, BOOL, flags[0])
-    for flag in flags[1:]:
-        total = t.Binary(at, BOOL, "|", total, t.Read(at, BOOL, flag))
-    return t.Unary(at, BOOL, "~", total)
+    return t.Unary(at, BOOL, "~", _any_of([t.Read(at, BOOL, flag) for flag in flags], at))
+
+
+def _any_of(tests: Sequence[t.Expr], at: Token) -> t.Expr:
+    return functools.reduce(lambda a, b: t.Binary(at, BOOL, "|", a, b), tests)
 
 
 def _sequence(statements: Sequence[t.Stmt], targets: _Targets) -> tuple[list[Flat], bool]:
@@ -271,8 +273,6 @@ def _switch(s: t.Switch, targets: _Targets) -> list[Flat]:
 
 
 def _is_one_of(value: t.Variable, labels: tuple[int, ...], at: Token) -> t.Expr:
-    total: t.Expr | None = None
-    for n in labels:
-        equal = t.Binary(at, BOOL, "==", t.Read(at, value.type, value), t.Const(at, value.type, n))
-        total = equal if total is None else t.Binary(at, BOOL, "|", total, equal)
-    return total or t.Const(at, BOOL, 0)
+    known = t.Read(at, value.type, value)
+    tests = [t.Binary(at, BOOL, "==", known, t.Const(at, value.type, n)) for n in labels]
+    return _any_of(tests, at) if tests else t.Const(at, BOOL, 0)

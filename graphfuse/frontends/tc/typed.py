@@ -431,13 +431,12 @@ def _attributes(v: Variable) -> str:
 
 def _name(v: Variable, names: dict[Variable, str]) -> str:
     if v not in names:
-        base = v.name or "t"
         taken = set(names.values())
         n = 0
-        name = base if v.name else "t0"
+        name = v.name or "t0"
         while name in taken:
             n += 1
-            name = f"{base}.{n}" if v.name else f"t{n}"
+            name = f"{v.name}.{n}" if v.name else f"t{n}"
         names[v] = name
     return names[v]
 

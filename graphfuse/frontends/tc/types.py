@@ -84,6 +84,11 @@ FP8E4M3, FP8E5M2 = _arith("fp8e4m3", "float", "f8e4m3", 5), _arith("fp8e5m2", "f
 HALF, BF16 = _arith("half", "float", "f16", 6), _arith("bf16", "float", "bf16", 6)
 FLOAT, DOUBLE = _arith("float", "float", "f32", 7), _arith("double", "float", "f64", 8)
 
+DOT_RESULTS: dict[Arith, Arith] = {
+    HALF: FLOAT, BF16: FLOAT, FP8E4M3: FLOAT, FP8E5M2: FLOAT, CHAR: INT, UCHAR: INT,
+}  # fmt: skip
+"""What products are summed in; other types keep their own."""
+
 NAMED: dict[str, Arith | Void] = {
     **{t.name: t for t in (BOOL, CHAR, UCHAR, SHORT, USHORT, INT, UINT, LONG, ULONG, HALF, BF16, FLOAT, DOUBLE)},
     "fp8e4m3": FP8E4M3, "fp8e5m2": FP8E5M2, "void": VOID,
@@ -133,8 +138,8 @@ def common(a: Arith, b: Arith) -> Arith:
     return b if a.signed else a
 
 
-class ShapeError(Exception):
-    """Two shapes do not fit; the text says where."""
+class ConversionError(Exception):
+    """A value does not convert to a type, or two shapes do not fit; the text says why, or where."""
 
 
 def broadcast_shapes(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
@@ -146,7 +151,7 @@ def broadcast_shapes(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     out: list[int] = []
     for i, (m, n) in enumerate(zip(left, right, strict=True)):
         if m != n and 1 not in (m, n):
-            raise ShapeError(f"cannot broadcast dimension {i}: expected equal dims or 1, found {m} and {n}")
+            raise ConversionError(f"cannot broadcast dimension {i}: expected equal dims or 1, found {m} and {n}")
         out.append(max(m, n))
     return tuple(out)
 
