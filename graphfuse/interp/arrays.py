@@ -9,7 +9,6 @@ Owns how sums are rounded: in f32 at least, and once. It knows no op.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,17 +22,13 @@ from graphfuse.interp.elementwise import Array
 
 def reduce_array(x: Array, axes: tuple[int, ...], kind: str, *, keepdims: bool = False) -> Array:
     """Combine along axes; sums and products accumulate in f32 at least, and round once."""
-    dtype = x.dtype
     if kind in ("any", "all"):
-        return np.asarray((np.any if kind == "any" else np.all)(x, axis=axes, keepdims=keepdims))
+        return np.asarray(COMBINE[kind].reduce(x, axis=axes, keepdims=keepdims))
     wide = widened(x)
-    if kind in ("sum", "prod"):
-        fn = np.sum if kind == "sum" else np.prod
-        out = fn(wide, axis=axes, dtype=wide.dtype, keepdims=keepdims)
-    else:
-        fn = np.max if kind == "max" else np.min
-        out = fn(wide, axis=axes, initial=identity(kind, dtype).astype(wide.dtype), keepdims=keepdims)
-    return narrowed(out, dtype)
+    # an extreme of nothing is what it begins with
+    begin: Any = {"initial": identity(kind, x.dtype).astype(wide.dtype)} if kind in ("max", "min") else {}
+    out = COMBINE[kind].reduce(wide, axis=axes, dtype=wide.dtype, keepdims=keepdims, **begin)
+    return narrowed(out, x.dtype)
 
 
 def widened(x: Array) -> Array:
@@ -62,12 +57,6 @@ def identity(kind: str, dtype: np.dtype[Any]) -> Array:
             return ew.literal(1 if kind == "prod" else 0, elem)
 
 
-ACCUMULATE: dict[str, Callable[..., Array]] = {
-    "sum": np.cumsum, "prod": np.cumprod,
-    "max": np.maximum.accumulate, "min": np.minimum.accumulate,
-}  # fmt: skip
-
-
 def scan_array(x: Array, axis: int, kind: str, *, exclusive: bool) -> Array:
     """Each element combined with those before it; halves in f32, rounded at the end."""
     wide = widened(x)
@@ -76,7 +65,7 @@ def scan_array(x: Array, axis: int, kind: str, *, exclusive: bool) -> Array:
             [1 if i == axis else d for i, d in enumerate(x.shape)], identity(kind, x.dtype).astype(wide.dtype)
         )
         wide = np.concatenate([first, wide[along(axis, slice(0, -1))]], axis)
-    return narrowed(ACCUMULATE[kind](wide, axis=axis, dtype=wide.dtype) if x.size else wide, x.dtype)
+    return narrowed(COMBINE[kind].accumulate(wide, axis=axis, dtype=wide.dtype) if x.size else wide, x.dtype)
 
 
 def along(axis: int, index: slice) -> tuple[slice, ...]:
@@ -84,7 +73,11 @@ def along(axis: int, index: slice) -> tuple[slice, ...]:
     return (*(slice(None),) * axis, index)
 
 
-COMBINE: dict[str, Any] = {"sum": np.add, "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+COMBINE: dict[str, np.ufunc] = {
+    "sum": np.add, "add": np.add, "prod": np.multiply, "mul": np.multiply, "max": np.maximum, "min": np.minimum,
+    "any": np.logical_or, "all": np.logical_and, "maxnum": np.fmax, "minnum": np.fmin,
+}  # fmt: skip
+"""The function that a reduction, or a scatter, repeats."""
 
 
 def pad_axis(x: Array, axis: int, low: int, high: int, fill: Array) -> Array:

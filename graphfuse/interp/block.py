@@ -291,9 +291,6 @@ def _reduce(_: Context, op: Op, x: Array) -> Array:
     axis, kind = int(attr(op, "axis")), str(attr(op, "kind"))
     if kind == "xor":
         return ew.wrap(np.asarray(np.bitwise_xor.reduce(x, axis=axis)), ew.elem_of(x.dtype))
-    if kind in ("maxnum", "minnum"):
-        wide = x.astype(np.float64)
-        return np.asarray((np.fmax if kind == "maxnum" else np.fmin).reduce(wide, axis=axis)).astype(x.dtype)
     return reduce_array(x, (axis,), kind)
 
 
