@@ -92,17 +92,12 @@ define internal ptr @gf.get(ptr %object, ptr %name, i1 %is_method) nounwind {
   br i1 %is_method, label %method, label %attribute
 method:
   %given = call ptr (ptr, ptr, ...) @PyObject_CallMethodObjArgs(ptr %object, ptr %name, ptr null)
-  br label %both
+  call void @PyErr_Clear()
+  ret ptr %given
 attribute:
   %held = call ptr @PyObject_GetAttr(ptr %object, ptr %name)
-both:
-  %found = phi ptr [ %given, %method ], [ %held, %attribute ]
-  br i1 (icmp ne ptr %found, null), label %right, label %error
-right:
-  ret ptr %found
-error:
   call void @PyErr_Clear()
-  ret ptr null
+  ret ptr %held
 }
 
 define internal i1 @gf.is(ptr %object, ptr %name, i1 %is_method, ptr %wanted) nounwind {
