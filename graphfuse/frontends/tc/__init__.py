@@ -7,17 +7,6 @@ from graphfuse.frontends.tc.format import format_text
 from graphfuse.frontends.tc.kernel import Kernel, Parameter
 
 __all__ = [
-    "Defines",
-    "Diagnostic",
-    "Kernel",
-    "Options",
-    "Parameter",
-    "Reporter",
-    "SourceError",
-    "check",
-    "compile_text",
-    "format_text",
-    "parse",
-    "parse_defines",
-    "tokens",
-]
+    "Defines", "Diagnostic", "Kernel", "Options", "Parameter", "Reporter", "SourceError", "check", "compile_text",
+    "format_text", "parse", "parse_defines", "tokens",
+]  # fmt: skip

@@ -17,17 +17,7 @@ from graphfuse.frontends.tc.parser import ATTRIBUTES
 from graphfuse.frontends.tc.scope import Typedef
 from graphfuse.frontends.tc.structure import jump_kinds
 from graphfuse.frontends.tc.tokens import Token
-from graphfuse.frontends.tc.types import (
-    CHAR,
-    VOID,
-    Arith,
-    Pointer,
-    Tile,
-    Type,
-    Void,
-    elem_of,
-    promoted,
-)
+from graphfuse.frontends.tc.types import CHAR, VOID, Arith, Pointer, Tile, Type, Void, elem_of, promoted
 
 _ON_POINTERS = ("aligned", "readonly", "writeonly", "noalias")
 _WITH_NUMBER = ("multipleof", "aligned")

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphfuse.frontends.tc import typed as t
-from graphfuse.frontends.tc.flat import Branch, Count, Flat, While
 
 Variables = frozenset[t.Variable]
 _NONE: Variables = frozenset()
@@ -32,9 +31,9 @@ class Liveness:
     """The effects of the statements of a function, each computed once."""
 
     def __init__(self) -> None:
-        self._of: dict[Flat, Effect] = {}
+        self._of: dict[t.Flat, Effect] = {}
 
-    def sequence(self, statements: Sequence[Flat]) -> Effect:
+    def sequence(self, statements: Sequence[t.Flat]) -> Effect:
         """The effect of statements in order."""
         gen: set[t.Variable] = set()
         kill: set[t.Variable] = set()
@@ -46,32 +45,32 @@ class Liveness:
             may |= e.may
         return Effect(frozenset(gen), frozenset(kill), frozenset(may))
 
-    def statement(self, s: Flat) -> Effect:
+    def statement(self, s: t.Flat) -> Effect:
         """The effect of one statement."""
         found = self._of.get(s)
         if found is None:
             found = self._of[s] = self._statement(s)
         return found
 
-    def _statement(self, s: Flat) -> Effect:
+    def _statement(self, s: t.Flat) -> Effect:
         match s:
             case t.Eval():
                 return expression(s.expr)
-            case Branch():
+            case t.Branch():
                 then, other = self.sequence(s.then), self.sequence(s.other)
                 arms = Effect(then.gen | other.gen, then.kill & other.kill, then.may | other.may)
                 return expression(s.condition).then(arms)
-            case While():
+            case t.While():
                 head = self.sequence(s.head).then(expression(s.test))
                 trip = head.then(self.sequence(s.body))
                 return Effect(trip.gen, head.kill, trip.may)
-            case Count():
+            case t.Count():
                 start = Effect(frozenset((s.variable,)))
                 head = start.then(expression(s.bound)).then(expression(s.step))
                 body = self.sequence(s.body)
                 return Effect(head.gen | (body.gen - {s.variable}), _NONE, body.may | {s.variable})
 
-    def live_after(self, statements: Sequence[Flat], end: Variables) -> list[Variables]:
+    def live_after(self, statements: Sequence[t.Flat], end: Variables) -> list[Variables]:
         """For each statement, the variables whose values somebody after it may read."""
         out: list[Variables] = []
         live = end
@@ -99,6 +98,6 @@ def expression(x: t.Expr) -> Effect:
     return Effect(frozenset(reads - temporaries), changed, changed)
 
 
-def assigned(statements: Sequence[Flat]) -> Variables:
+def assigned(statements: Sequence[t.Flat]) -> Variables:
     """The variables that statements may set."""
     return Liveness().sequence(statements).may

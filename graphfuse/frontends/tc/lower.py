@@ -11,7 +11,6 @@ from graphfuse.dialects import block, control
 from graphfuse.frontends.tc import typed as t
 from graphfuse.frontends.tc.check_expr import roots
 from graphfuse.frontends.tc.diagnostics import Reporter, StopError
-from graphfuse.frontends.tc.flat import Branch, Count, Flat, While
 from graphfuse.frontends.tc.kernel import Kernel, Parameter
 from graphfuse.frontends.tc.liveness import Liveness, Variables, expression
 from graphfuse.frontends.tc.lower_expr import ExprLowering, Lowered, PointerValue, pointee, scalar_of
@@ -83,17 +82,17 @@ class _Lowering(ExprLowering):
 
     # statements
 
-    def statements(self, body: Sequence[Flat], live: Variables) -> None:
+    def statements(self, body: Sequence[t.Flat], live: Variables) -> None:
         """Lower statements; `live` is what is read after them."""
         for s, after in zip(body, self._liveness.live_after(body, live), strict=True):
             match s:
                 case t.Eval():
                     self.expr(s.expr)
-                case Branch():
+                case t.Branch():
                     self._branch(s, after)
-                case While():
+                case t.While():
                     self._while(s, after)
-                case Count():
+                case t.Count():
                     self._count(s, after)
 
     @contextmanager
@@ -106,7 +105,7 @@ class _Lowering(ExprLowering):
         self.depth -= BODY_DEPTH
         self.env, self.code = env, code
 
-    def _branch(self, s: Branch, live: Variables) -> None:
+    def _branch(self, s: t.Branch, live: Variables) -> None:
         condition = self.value(s.condition)
         changed = _ordered((self._liveness.sequence(s.then).may | self._liveness.sequence(s.other).may) & live)
         arms: list[tuple[Builder, list[Lowered]]] = []
@@ -140,7 +139,7 @@ class _Lowering(ExprLowering):
         for slot in slots:
             self.env[slot.variable] = slot.take(rest)
 
-    def _carried(self, changed: Variables, live: Variables, body: Sequence[Flat], at: Token) -> list[_Slot]:
+    def _carried(self, changed: Variables, live: Variables, body: Sequence[t.Flat], at: Token) -> list[_Slot]:
         """The variables a loop hands from trip to trip."""
         slots: list[_Slot] = []
         sources: dict[t.Variable, tuple[list[t.Variable], bool]] | None = None
@@ -153,7 +152,7 @@ class _Lowering(ExprLowering):
             slots.append(slot)
         return slots
 
-    def _while(self, s: While, live: Variables) -> None:
+    def _while(self, s: t.While, live: Variables) -> None:
         effect = self._liveness.statement(s)
         body_effect = self._liveness.sequence(s.body)
         # what the head sets and the body reads is handed from one to the other
@@ -179,7 +178,7 @@ class _Lowering(ExprLowering):
     def _handed(self, slots: Sequence[_Slot], at: Token) -> list[Value]:
         return [x for slot in slots for x in slot.parts(self, self.current(slot.variable, at), at)]
 
-    def _count(self, s: Count, live: Variables) -> None:
+    def _count(self, s: t.Count, live: Variables) -> None:
         effect = self._liveness.sequence(s.body)
         start = self.value(t.Read(s.at, s.variable.type, s.variable))
         trips = self._trips(s, start)
@@ -202,7 +201,7 @@ class _Lowering(ExprLowering):
             done = self.emit(block.max_, trips, zero, at=s.at)
             self.env[s.variable] = self._counted(s, start, step, done)
 
-    def _trips(self, s: Count, start: Value) -> Value:
+    def _trips(self, s: t.Count, start: Value) -> Value:
         """How often a counting loop runs, as i64; what is not positive is never."""
         begin = start if start.type == I64 else self.emit(block.cast, start, at=s.at, to=I64)
         if s.down and isinstance(s.bound, t.Const) and s.bound.value == 0:
@@ -227,7 +226,7 @@ class _Lowering(ExprLowering):
                 distance = self.emit(block.sub, distance, one, at=s.at, nsw=True)
         return self.emit(block.ELEMENTWISE["floordiv"], distance, by, at=s.at)
 
-    def _counted(self, s: Count, start: Value, step: Value, trip: Value) -> Value:
+    def _counted(self, s: t.Count, start: Value, step: Value, trip: Value) -> Value:
         """The loop's variable after `trip` steps."""
         elem = scalar_of(s.variable.type)
         signed = elem.is_signed
@@ -303,7 +302,7 @@ def _stays_in_array(
     return True
 
 
-def _pointer_sources(body: Sequence[Flat]) -> dict[t.Variable, tuple[list[t.Variable], bool]]:
+def _pointer_sources(body: Sequence[t.Flat]) -> dict[t.Variable, tuple[list[t.Variable], bool]]:
     """For each pointer assigned in a loop: the variables it is made of, and whether a cast or a call is among it."""
     out: dict[t.Variable, tuple[list[t.Variable], bool]] = {}
     for node in t.walk(*body):

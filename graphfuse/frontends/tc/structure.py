@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphfuse.frontends.tc import typed as t
-from graphfuse.frontends.tc.flat import Branch, Count, Flat, While
 from graphfuse.frontends.tc.liveness import assigned
 from graphfuse.frontends.tc.tokens import Token
 from graphfuse.frontends.tc.types import BOOL, VOID, Arith
@@ -22,7 +21,7 @@ from graphfuse.frontends.tc.types import BOOL, VOID, Arith
 class Structured:
     """A function without jumps: what it does, and the variable that holds what it returns."""
 
-    body: tuple[Flat, ...]
+    body: tuple[t.Flat, ...]
     result: t.Variable | None
 
 
@@ -67,9 +66,9 @@ def _any_of(tests: Sequence[t.Expr], at: Token) -> t.Expr:
     return functools.reduce(lambda a, b: t.Binary(at, BOOL, "|", a, b), tests)
 
 
-def _sequence(statements: Sequence[t.Stmt], targets: _Targets) -> tuple[list[Flat], bool]:
+def _sequence(statements: Sequence[t.Stmt], targets: _Targets) -> tuple[list[t.Flat], bool]:
     """Statements without their jumps, and whether control surely leaves instead of reaching the end."""
-    out: list[Flat] = []
+    out: list[t.Flat] = []
     work = list(statements)[::-1]
     while work:
         s = work.pop()
@@ -93,7 +92,7 @@ def _sequence(statements: Sequence[t.Stmt], targets: _Targets) -> tuple[list[Fla
             case t.If():
                 then, _ = _sequence((s.then,), targets)
                 other, _ = _sequence((s.other,), targets)
-                out.append(Branch(s.at, s.condition, tuple(then), tuple(other)))
+                out.append(t.Branch(s.at, s.condition, tuple(then), tuple(other)))
             case t.Loop() | t.Switch():
                 out += _loop(s, targets) if isinstance(s, t.Loop) else _switch(s, targets)
                 if flags := _jumps(s, targets):
@@ -102,16 +101,16 @@ def _sequence(statements: Sequence[t.Stmt], targets: _Targets) -> tuple[list[Fla
 
 
 def _unless(
-    s: t.Stmt, out: list[Flat], rest: list[t.Stmt], flags: list[t.Variable], targets: _Targets
-) -> tuple[list[Flat], bool]:
+    s: t.Stmt, out: list[t.Flat], rest: list[t.Stmt], flags: list[t.Variable], targets: _Targets
+) -> tuple[list[t.Flat], bool]:
     """What follows a statement that may jump, under a test of the flags."""
     after, ends = _sequence(rest, targets)
-    return [*out, *([Branch(s.at, _none_of(flags, s.at), tuple(after), ())] if after else [])], ends
+    return [*out, *([t.Branch(s.at, _none_of(flags, s.at), tuple(after), ())] if after else [])], ends
 
 
 def _leaving_branch(
-    s: t.If, out: list[Flat], rest: list[t.Stmt], flags: list[t.Variable], targets: _Targets
-) -> tuple[list[Flat], bool]:
+    s: t.If, out: list[t.Flat], rest: list[t.Stmt], flags: list[t.Variable], targets: _Targets
+) -> tuple[list[t.Flat], bool]:
     """An `if` that may jump, and what follows it."""
     then, then_ends = _sequence((s.then,), targets)
     other, other_ends = _sequence((s.other,), targets)
@@ -121,7 +120,7 @@ def _leaving_branch(
         other, ends = _sequence((s.other, *rest), targets)
     elif other_ends and not then_ends:
         then, ends = _sequence((s.then, *rest), targets)
-    out.append(Branch(s.at, s.condition, tuple(then), tuple(other)))
+    out.append(t.Branch(s.at, s.condition, tuple(then), tuple(other)))
     return (out, ends) if then_ends or other_ends else _unless(s, out, rest, flags, targets)
 
 
@@ -154,7 +153,7 @@ def jump_kinds(s: t.Stmt) -> frozenset[str]:
     return kinds
 
 
-def _loop(s: t.Loop, targets: _Targets) -> list[Flat]:
+def _loop(s: t.Loop, targets: _Targets) -> list[t.Flat]:
     broken, skipped = _flag(s.at), _flag(s.at)
     inside = _Targets(broken, skipped, targets.returned, targets.result)
     kinds = jump_kinds(s.body)
@@ -166,10 +165,10 @@ def _loop(s: t.Loop, targets: _Targets) -> list[Flat]:
         return [count]
     if s.step is not None:
         step = t.Eval(s.at, s.step)
-        body.append(Branch(s.at, _none_of(leaving, s.at), (step,), ()) if leaving else step)
+        body.append(t.Branch(s.at, _none_of(leaving, s.at), (step,), ()) if leaving else step)
     condition = s.condition or t.Const(s.at, BOOL, 1)
-    before: list[Flat] = [_set(broken, s.at, to=False)] if "break" in kinds else []
-    head: list[Flat] = body if s.body_first else []
+    before: list[t.Flat] = [_set(broken, s.at, to=False)] if "break" in kinds else []
+    head: list[t.Flat] = body if s.body_first else []
     if leaving:
         going = _none_of(leaving, s.at)
         if isinstance(condition, t.Const):
@@ -180,9 +179,9 @@ def _loop(s: t.Loop, targets: _Targets) -> list[Flat]:
             # a condition that reads memory is not evaluated once more after a break
             test = _flag(s.at)
             evaluate = t.Eval(s.at, t.Assign(s.at, BOOL, test, condition))
-            head = [*head, _set(test, s.at, to=False), Branch(s.at, going, (evaluate,), ())]
+            head = [*head, _set(test, s.at, to=False), t.Branch(s.at, going, (evaluate,), ())]
             condition = t.Read(s.at, BOOL, test)
-    return [*before, While(s.at, tuple(head), condition, () if s.body_first else tuple(body))]
+    return [*before, t.While(s.at, tuple(head), condition, () if s.body_first else tuple(body))]
 
 
 _PLAIN = (t.Const, t.Read, t.Convert, t.Bitcast, t.Unary, t.Binary, t.Function, t.Grid, t.Select, t.Assume)
@@ -199,7 +198,7 @@ def _is_plain(x: t.Expr, assigned: frozenset[t.Variable] | set[t.Variable] = fro
     return True
 
 
-def _count(s: t.Loop, body: tuple[Flat, ...]) -> Count | None:
+def _count(s: t.Loop, body: tuple[t.Flat, ...]) -> t.Count | None:
     """The loop as one that counts, if its variable changes by its step alone and its bound does not change."""
     step = s.step
     if not isinstance(step, t.Assign) or not isinstance(s.condition, t.Binary):
@@ -227,7 +226,7 @@ def _count(s: t.Loop, body: tuple[Flat, ...]) -> Count | None:
     fits = op in ((">", ">=") if down else ("<", "<=")) or (op == "!=" and is_one)
     never = isinstance(by, t.Const) and by.value == 0
     wraps = not v.type.signed and (not is_one or op != "<")
-    return Count(s.at, v, op, bound, by, down, body) if fits and not never and not wraps else None
+    return t.Count(s.at, v, op, bound, by, down, body) if fits and not never and not wraps else None
 
 
 def _is_value_of(x: t.Expr, v: t.Variable) -> bool:
@@ -241,19 +240,19 @@ def _is_value_of(x: t.Expr, v: t.Variable) -> bool:
     return isinstance(x, t.Read) and x.variable is v
 
 
-def _switch(s: t.Switch, targets: _Targets) -> list[Flat]:
+def _switch(s: t.Switch, targets: _Targets) -> list[t.Flat]:
     """A switch as a chain of branches, or under flags where a section may fall through."""
     broken = _flag(s.at)
     inside = _Targets(broken, targets.skipped, targets.returned, targets.result)
     value = t.Variable("", s.value.type, s.at, initialised=True)
-    out: list[Flat] = [t.Eval(s.at, t.Assign(s.at, s.value.type, value, s.value)), _set(broken, s.at, to=False)]
+    out: list[t.Flat] = [t.Eval(s.at, t.Assign(s.at, s.value.type, value, s.value)), _set(broken, s.at, to=False)]
     bodies = [_sequence((section.body,), inside) for section in s.sections]
     sections = [(section, body) for section, (body, _) in zip(s.sections, bodies, strict=True)]
     if all(ends for _, ends in bodies[:-1]):
-        chain: list[Flat] = next((body for section, body in sections if section.is_default), list[Flat]())
+        chain: list[t.Flat] = next((body for section, body in sections if section.is_default), list[t.Flat]())
         for section, body in reversed(sections):
             if not section.is_default:
-                chain = [Branch(s.at, _is_one_of(value, section.labels, s.at), tuple(body), tuple(chain))]
+                chain = [t.Branch(s.at, _is_one_of(value, section.labels, s.at), tuple(body), tuple(chain))]
         return [*out, *chain]
     active = _flag(s.at)
     labels = tuple(n for section in s.sections for n in section.labels)
@@ -268,7 +267,7 @@ def _switch(s: t.Switch, targets: _Targets) -> list[Flat]:
         flags = _jumps(t.Block(s.at, tuple(x.body for x in s.sections)), inside)
         if flags:
             condition = t.Binary(s.at, BOOL, "&", condition, _none_of(flags, s.at))
-        out.append(Branch(s.at, condition, (*body, _set(active, s.at, to=True)), ()))
+        out.append(t.Branch(s.at, condition, (*body, _set(active, s.at, to=True)), ()))
     return out
 
 

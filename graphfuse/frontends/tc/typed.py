@@ -359,6 +359,39 @@ class Return(Statement):
 Stmt: TypeAlias = Eval | Block | If | Loop | Switch | Jump | Return
 
 
+# statements without jumps: what `structure.py` makes of the others, and `lower.py` lowers
+
+
+class Branch(Statement):
+    """Run one of two bodies."""
+
+    condition: Expr
+    then: tuple[Flat, ...]
+    other: tuple[Flat, ...]
+
+
+class While(Statement):
+    """Run the head; while the test holds then, run the body and start again."""
+
+    head: tuple[Flat, ...]
+    test: Expr
+    body: tuple[Flat, ...]
+
+
+class Count(Statement):
+    """A loop whose trips are known when it begins: `variable` goes from its value by `step` while it is `op` bound."""
+
+    variable: Variable
+    op: str
+    bound: Expr
+    step: Expr
+    down: bool
+    body: tuple[Flat, ...]
+
+
+Flat: TypeAlias = Eval | Branch | While | Count
+
+
 @dataclass(slots=True, eq=False)
 class FunctionDecl:
     """A function of the source; its body comes when it was checked."""
