@@ -6,6 +6,7 @@ Choices are listed by kernel: what each is for, the configuration as `TM=128 num
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,17 +97,12 @@ class Record:
             file.write(text.encode())
 
 
+_SETTING = re.compile(r"(?:\A| )([^\W\d]\w*)=(.*?)(?= [^\W\d]\w*=|\Z)", re.DOTALL)
+
+
 def parse_config(text: str) -> Config:
     """Read what `str(config)` wrote. A value may have blanks: it goes on to the next `NAME=`."""
-    values: dict[str, str] = {}
-    name = ""
-    for word in text.split(" "):
-        head, is_pair, rest = word.partition("=")
-        if is_pair and head.isidentifier():
-            name = head
-            values[name] = rest
-        elif name:
-            values[name] += f" {word}"
+    values = dict(_SETTING.findall(text))
     try:
         return Config(
             {k: v for k, v in values.items() if k not in LAUNCH},
