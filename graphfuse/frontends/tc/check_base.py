@@ -290,9 +290,8 @@ class Checker(ABC):
             return self.value(inner.operand)
         x = self.value(inner)
         what = "a tile" if x.shape else "a variable"
-        return self.fail(
-            "address", f"operand of '&': expected something in memory, found {what}, which has no address", node
-        )
+        message = f"operand of '&': expected something in memory, found {what}, which has no address"
+        return self.fail("address", message, node)
 
     def _transpose(self, node: ast.Unary) -> t.Expr:
         x = self.value(node.operand)
@@ -347,14 +346,12 @@ class Checker(ABC):
 
     def _range(self, node: ast.Binary) -> t.Expr:
         ends: list[t.Const] = []
-        for side, inner in (("start", node.left), ("end", node.right)):
+        for what, inner in (("start of '...'", node.left), ("end of '...'", node.right)):
             x = self.value(inner)
             if not isinstance(x.elem, Arith) or (isinstance(x, t.Const) and not isinstance(x.value, int)):
-                self.fail("range", f"{side} of '...': expected an integer, found {x.type}", inner)
+                self.fail("range", f"{what}: expected an integer, found {x.type}", inner)
             if not isinstance(x, t.Const):
-                self.fail(
-                    "range", f"{side} of '...': expected a constant expression, found a value of type {x.type}", inner
-                )
+                self.fail("range", f"{what}: expected a constant expression, found a value of type {x.type}", inner)
             ends.append(x)
         lo, hi = int(ends[0].value), int(ends[1].value)
         if hi <= lo:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphfuse.frontends.tc.diagnostics import Reporter, StopError
 from graphfuse.frontends.tc.source import Source
@@ -263,9 +263,7 @@ def _paste(expander: Expander, left: Token, right: Token, origin: Expansion) -> 
         message = f"##: {left.text!r} and {right.text!r} make {text!r}, which is not one token"
         expander.report.error("paste", message, origin.call)
         return left
-    return Token(
-        made[0].kind, text, left.source, left.pos, left.end, space=left.space, origin=origin, hidden=left.hidden
-    )
+    return replace(left, kind=made[0].kind, text=text, bol=False, origin=origin)
 
 
 def command_line_macro(name: str, value: str, report: Reporter) -> Macro:

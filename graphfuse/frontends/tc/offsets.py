@@ -26,9 +26,8 @@ def find_overflows(unit: t.Unit, report: Reporter) -> None:
             seen.add(product)
             names = sorted({v.name for v in finder.sizes(product) if v.name})
             wide = f", as by declaring {' or '.join(map(repr, names))} as long" if names else ""
-            message = (
-                f"this product of {product.elem} is an offset, and may pass 2^31: expected a factor of type long{wide}"
-            )
+            expected = f"expected a factor of type long{wide}"
+            message = f"this product of {product.elem} is an offset, and may pass 2^31: {expected}"
             notes = [] if add.at is product.at else [Note("the offset is used here", add.at.span)]
             report.warning("offset-overflow", message, product.at, notes)
 

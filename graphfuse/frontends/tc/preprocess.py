@@ -177,7 +177,7 @@ class Preprocessor:
                 i += 1
                 while not tokens[i].bol:
                     i += 1
-                self._directive(tokens[start], tokens[start + 1 : i], tokens[i], conditions, out, depth)
+                self._directive(tokens[start], tokens[start + 1 : i], conditions, out, depth)
                 live = not conditions or conditions[-1].live
             elif not live:
                 i += 1
@@ -190,7 +190,7 @@ class Preprocessor:
             self.report.error("directive", f"#{condition.at.text} has no #endif", condition.at)
 
     def _directive(
-        self, hash_: Token, line: list[Token], after: Token, conditions: list[_Condition], out: list[Token], depth: int
+        self, hash_: Token, line: list[Token], conditions: list[_Condition], out: list[Token], depth: int
     ) -> None:
         if not line:
             return
@@ -203,7 +203,7 @@ class Preprocessor:
         elif name.text in ("elif", "else", "endif"):
             self._branch(name, rest, end, conditions)
         elif live:
-            self._plain(hash_, name, rest, end, after, out, depth)
+            self._plain(hash_, name, rest, end, out, depth)
 
     def _branch(self, name: Token, rest: list[Token], end: Token, conditions: list[_Condition]) -> None:
         if not conditions:
@@ -214,9 +214,8 @@ class Preprocessor:
             conditions.pop()
             return
         if condition.seen_else:
-            self.report.error(
-                "directive", f"#{name.text} after #else", name, [Note("the #if is here", condition.at.span)]
-            )
+            note = Note("the #if is here", condition.at.span)
+            self.report.error("directive", f"#{name.text} after #else", name, [note])
         if name.text == "else":
             condition.seen_else = True
             condition.live = condition.outer_live and not condition.taken
@@ -236,9 +235,8 @@ class Preprocessor:
         if name.text in ("ifdef", "ifndef"):
             if not rest or rest[0].kind != "name":
                 found = repr(rest[0].text) if rest else "the end of the line"
-                self.report.error(
-                    "directive", f"#{name.text}: expected a macro name, found {found}", (rest or [end])[0]
-                )
+                message = f"#{name.text}: expected a macro name, found {found}"
+                self.report.error("directive", message, (rest or [end])[0])
                 return False
             return self._defined(rest[0]) == (name.text == "ifdef")
         try:
@@ -274,9 +272,7 @@ class Preprocessor:
                 i += 1
         return out
 
-    def _plain(
-        self, hash_: Token, name: Token, rest: list[Token], end: Token, after: Token, out: list[Token], depth: int
-    ) -> None:
+    def _plain(self, hash_: Token, name: Token, rest: list[Token], end: Token, out: list[Token], depth: int) -> None:
         match name.text:
             case "define":
                 self._define(rest, end)
@@ -288,7 +284,7 @@ class Preprocessor:
             case "include":
                 self._do_include(name, rest, out, depth)
             case "line":
-                self._line(name, rest, after)
+                self._line(name, rest)
             case "error":
                 self.report.error("directive", f"#error: {detokenize(rest)}", hash_)
             case "warning":
@@ -388,7 +384,7 @@ class Preprocessor:
         self.expander.count(len(tokens), name)
         self.file(tokens, out, depth + 1)
 
-    def _line(self, name: Token, rest: list[Token], after: Token) -> None:
+    def _line(self, name: Token, rest: list[Token]) -> None:
         tokens = self.expander.expand(rest)
         number = parse_number(tokens[0].text) if tokens and tokens[0].text.isdigit() else None
         file = tokens[1] if len(tokens) > 1 else None

@@ -23,9 +23,7 @@ from graphfuse.frontends.tc.defines import split_at_commas
 from graphfuse.frontends.tc.kernel import LAUNCH, MOST
 from graphfuse.frontends.tc.types import NAMED, Arith
 
-FIELDS = (
-    "op", "inputs", "outputs", "attrs", "types", "macros", "grid", "args", "kernel", *LAUNCH,
-)  # fmt: skip
+FIELDS = ("op", "inputs", "outputs", "attrs", "types", "macros", "grid", "args", "kernel", *LAUNCH)
 REQUIRED = ("op", "outputs", "grid", "args")
 ATTR_TYPES = {"float": float, "int": int}
 _COMMENT = re.compile(r"[ \t]*//[/!]?(?P<text>.*)")

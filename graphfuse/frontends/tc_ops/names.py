@@ -34,9 +34,8 @@ class _Names:
         for t in h.inputs:
             for d in t.dims:
                 if d in self.taken:
-                    raise ParseError(
-                        f"inputs: expected a name of its own for a dim, found {d!r}, {self.taken[d]}", t.loc
-                    )
+                    found = f"found {d!r}, {self.taken[d]}"
+                    raise ParseError(f"inputs: expected a name of its own for a dim, {found}", t.loc)
         self.variables = {t.elem for t in h.inputs if not is_type(t.elem)}
         dims = {d for t in h.inputs for d in t.dims if d.isidentifier()}
         self.known = dims | {a.name for a in h.attrs if a.kind == "int"}
@@ -100,9 +99,8 @@ class _Names:
         passed = [p.text for p in h.args]
         for t in h.outputs:
             if t.name not in passed:
-                raise ParseError(
-                    f"args: expected the output {t.name!r} among them, found {_list(passed)}", h.args[0].loc
-                )
+                what = f"args: expected the output {t.name!r} among them"
+                raise ParseError(f"{what}, found {_list(passed)}", h.args[0].loc)
 
 
 def _list(names: Iterable[str]) -> str:

@@ -124,10 +124,8 @@ class _Call:
             if isinstance(v.type, Scalar) and v.type.is_integer and p.text not in tensors
         ]  # fmt: skip
         args = [self._integer(h.args[i], kernel, i) for i in numbers]
-        params = Params(
-            (*(Ptr(t.elem) for t in types), *(old[i].type for i in numbers)),
-            (*tensors, *(_symbol(old[i].hint) for i in numbers)),
-        )
+        takes = (*(Ptr(t.elem) for t in types), *(old[i].type for i in numbers))
+        params = Params(takes, (*tensors, *(_symbol(old[i].hint) for i in numbers)))
         builder, now = Builder(), dict[Value, Value]()
         now.update((old[i], v) for i, v in zip(numbers, params.values[len(types) :], strict=True))
         for i, (p, v) in enumerate(zip(h.args, old, strict=True)):
