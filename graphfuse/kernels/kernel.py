@@ -125,9 +125,8 @@ class Kernel:
     def __call__(self, *_: Any, **__: Any) -> NoReturn:
         """Say what is missing."""
         call = f"{self.name}[grid]({', '.join(p.name for p in self.parameters)})"
-        raise UsageError(
-            f"kernel {self.name!r}: called without a grid: expected {call}, grid being how many programs run"
-        )
+        expected = f"expected {call}, grid being how many programs run"
+        raise UsageError(f"kernel {self.name!r}: called without a grid: {expected}")
 
     def launch(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> None:
         """Bind arguments, compile what is new about them, and start; on a CPU also finish."""
@@ -206,10 +205,9 @@ class Kernel:
     def axes(self, grid: Grid) -> tuple[int, ...]:
         """The sizes of a grid, without ones at its end."""
         given: Any = grid(self.macros) if callable(grid) else grid
+        several = cast("Sequence[Any]", given) if isinstance(given, Sequence) else (given,)
         try:
-            sizes = tuple(
-                map(operator.index, cast("Sequence[Any]", given) if isinstance(given, Sequence) else (given,))
-            )
+            sizes = tuple(map(operator.index, several))
         except TypeError:
             raise InputError(f"kernel {self.name!r}: grid: expected one to three integers, found {given!r}") from None
         if not 1 <= len(sizes) <= len(AXES) or min(sizes) < 0 or math.prod(sizes) > MOST_PROGRAMS:

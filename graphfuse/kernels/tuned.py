@@ -16,7 +16,6 @@ import filelock
 
 from graphfuse.errors import FileError, Loc
 from graphfuse.files import writing
-from graphfuse.frontends.tc.kernel import LAUNCH
 from graphfuse.kernels.configs import DEFAULT_CTAS, DEFAULT_SCHEDULES, Config
 from graphfuse.runtime.cache import default_cache
 
@@ -103,14 +102,10 @@ _SETTING = re.compile(r"(?:\A| )([^\W\d]\w*)=(.*?)(?= [^\W\d]\w*=|\Z)", re.DOTAL
 def parse_config(text: str) -> Config:
     """Read what `str(config)` wrote. A value may have blanks: it goes on to the next `NAME=`."""
     values = dict(_SETTING.findall(text))
+    schedule = values.pop("schedule", DEFAULT_SCHEDULES[0])
     try:
-        return Config(
-            {k: v for k, v in values.items() if k not in LAUNCH},
-            int(values["num_warps"]),
-            int(values["num_stages"]),
-            int(values.get("num_ctas", DEFAULT_CTAS[0])),
-            values.get("schedule", DEFAULT_SCHEDULES[0]),
-        )
+        warps, stages = int(values.pop("num_warps")), int(values.pop("num_stages"))
+        return Config(values, warps, stages, int(values.pop("num_ctas", DEFAULT_CTAS[0])), schedule)
     except (KeyError, ValueError):
         raise FileError(f"not a configuration: {text!r}") from None
 
