@@ -50,9 +50,9 @@ def identity(kind: str, dtype: np.dtype[Any]) -> Array:
     elem = ew.elem_of(dtype)
     match kind:
         case "max":
-            return ew.lowest(elem)
+            return ew.extreme(elem, -1)
         case "min":
-            return ew.highest(elem)
+            return ew.extreme(elem, 1)
         case _:
             return ew.literal(1 if kind == "prod" else 0, elem)
 

@@ -168,17 +168,8 @@ def literal(value: Any, elem: Scalar) -> Array:
     return wrap(np.asarray(whole, np.uint64).view(np.int64), elem).reshape(())
 
 
-def lowest(elem: Scalar) -> Array:
-    """The identity of max: minus infinity, or the least value of a type without infinities."""
-    return _extreme(elem, -1)
-
-
-def highest(elem: Scalar) -> Array:
-    """The identity of min."""
-    return _extreme(elem, 1)
-
-
-def _extreme(elem: Scalar, sign: int) -> Array:
+def extreme(elem: Scalar, sign: int) -> Array:
+    """Infinity of that sign, or the extreme of a type without: with -1 the identity of max, with 1 that of min."""
     if elem.is_integer:
         low, high = integer_range(elem)
         return literal(high if sign > 0 else low, elem)
@@ -348,16 +339,18 @@ def _power(a: Array, b: Array) -> Array:
     return out
 
 
-def _shift_left(a: Array, b: Array) -> Array:
+def _shifted(shift: Callable[..., Array], a: Array, b: Array, beyond: Array) -> Array:
+    """`beyond` is what is left when all bits are shifted out."""
     far = (b < 0) | (b >= a.dtype.itemsize * 8)
-    zero = np.zeros_like(a)
-    return np.where(far, zero, np.left_shift(a, np.where(far, zero, b)))
+    return np.where(far, beyond, shift(a, np.where(far, np.zeros_like(b), b)))
+
+
+def _shift_left(a: Array, b: Array) -> Array:
+    return _shifted(np.left_shift, a, b, np.zeros_like(a))
 
 
 def _shift_right(a: Array, b: Array) -> Array:
-    far = (b < 0) | (b >= a.dtype.itemsize * 8)
-    fill = np.where(a < 0, np.full_like(a, -1 if a.dtype.kind == "i" else 0), np.zeros_like(a))
-    return np.where(far, fill, np.right_shift(a, np.where(far, np.zeros_like(b), b)))
+    return _shifted(np.right_shift, a, b, np.where(a < 0, ~np.zeros_like(a), np.zeros_like(a)))
 
 
 def _upper_half(a: Array, b: Array) -> Array:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -80,10 +81,7 @@ class Context(Symbols):
 
     def position(self, axis: int) -> int:
         """Which program this is along an axis of the grid; axis 0 moves fastest."""
-        before = 1
-        for a in range(axis):
-            before *= self.size(a)
-        at = self.program // before
+        at = self.program // math.prod(self.grid[:axis])
         return at % self.size(axis) if axis + 1 < len(self.grid) else at if axis < len(self.grid) else 0
 
 
