@@ -204,13 +204,11 @@ class ExprLowering(ABC):
             case t.Reshape() if shape:
                 return self.emit(block.reshape, value, at=x.at, shape=shape)
             case _:
-                return self._only_element(value, len(x.x.shape), x.at)
-
-    def _only_element(self, value: Value, rank: int, at: Token) -> Value:
-        kind = "any" if block.elem_of(value.type) == BOOL else "max"
-        for axis in reversed(range(rank)):
-            value = self.emit(block.reduce, value, at=at, axis=axis, kind=kind)
-        return value
+                # of a tile of one element that element
+                kind = "any" if block.elem_of(value.type) == BOOL else "max"
+                for axis in reversed(range(len(x.x.shape))):
+                    value = self.emit(block.reduce, value, at=x.at, axis=axis, kind=kind)
+                return value
 
     # arithmetic
 
@@ -225,7 +223,8 @@ class ExprLowering(ABC):
             chain.append(first)
             first = first.left
         if not chain:
-            return self._compare_pointers(x)
+            distance, zero = self._distance(x.left, x.right, x.at), self.const(0, I64, x.left.shape, x.at)
+            return self.emit(block.ELEMENTWISE[_INFIX[x.op]], distance, zero, at=x.at)
         left = self.value(first)
         # the name is that of the last link
         hint, self.hint = self.hint, ""
@@ -248,11 +247,6 @@ class ExprLowering(ABC):
         if x.op in _NO_WRAP and elem.kind == "int" and elem.signed:
             return self.emit(block.ELEMENTWISE[name], left, right, at=x.at, nsw=True)
         return self.emit(block.ELEMENTWISE[name], left, right, at=x.at)
-
-    def _compare_pointers(self, x: t.Binary) -> Value:
-        distance = self._distance(x.left, x.right, x.at)
-        zero = self.const(0, I64, x.left.shape, x.at)
-        return self.emit(block.ELEMENTWISE[_INFIX[x.op]], distance, zero, at=x.at)
 
     def _distance(self, left: t.Expr, right: t.Expr, at: Token) -> Value:
         """How many elements one pointer is past another."""

@@ -41,16 +41,13 @@ class _Stream:
         self.index = index
 
     def peek(self) -> Token:
-        if self.pending:
-            return self.pending[-1]
-        return self.tokens[self.index]
+        return self.pending[-1] if self.pending else self.tokens[self.index]
 
     def take(self) -> Token:
         if self.pending:
             return self.pending.pop()
         token = self.tokens[self.index]
-        if token.kind != "end":
-            self.index += 1
+        self.index += token.kind != "end"
         return token
 
 

@@ -69,17 +69,13 @@ class Token:
         return Span(token.source, token.pos, token.end, token.pos)
 
     @property
-    def spelling(self) -> Span:
-        """Where it is written, be it in a macro."""
-        return Span(self.source, self.pos, self.end, self.pos)
-
-    @property
     def backtrace(self) -> tuple[tuple[str, Span], ...]:
         """A note for each macro it came out of, innermost first."""
         notes: list[tuple[str, Span]] = []
         token = self
         while token.origin is not None:
-            notes.append((f"expanded from {token.origin.macro.described}", token.spelling))
+            written = Span(token.source, token.pos, token.end, token.pos)
+            notes.append((f"expanded from {token.origin.macro.described}", written))
             token = token.origin.call
         return tuple(notes)
 
