@@ -145,8 +145,7 @@ axis_read:
   br i1 (icmp eq $int, (load ptr, ptr %axis_object[i8 $type_at])), label %axis_number, label %not_so
 axis_number:
   %axis_size = call i64 @PyLong_AsLongLongAndOverflow(ptr %axis_object, ptr %overflow)
-  %axis_fits = icmp eq i32 (load i32, ptr %overflow), 0
-  %axis_in_range = and i1 (icmp ule i64 %axis_size, $most_programs), %axis_fits
+  %axis_in_range = and i1 (icmp ule i64 %axis_size, $most_programs), (icmp eq i32 (load i32, ptr %overflow), 0)
   %programs_next = mul i64 %programs, %axis_size
   %is_axis = select i1 %axis_in_range, i1 (icmp ule i64 %programs_next, $most_programs), i1 false
   br i1 %is_axis, label %axis_store, label %not_so
@@ -159,7 +158,6 @@ axis_store:
 grid_read:
   %tensor = load ptr, ptr %table->tensor
   %pair_count = load i64, ptr %table->pairs
-  %no_spans = icmp eq i64 %pair_count, 0
   %no_torch = icmp eq ptr %tensor, null
   %params = getelementptr %gf.head, ptr %table, i64 1
   %seen = call ptr @PyBytes_FromStringAndSize(ptr null, i64 (add i64 (mul i64 %n, 17), $fixed))
@@ -251,7 +249,7 @@ tensor_read:
   %tensor_data = call i64 @gf.number(ptr %value, $data_ptr, i1 true)
   br i1 (icmp ne i64 %tensor_data, 0), label %tensor_spanned, label %asking
 tensor_spanned:
-  %any_strides = and i1 %no_spans, (icmp eq i64 (load i64, ptr %param->written), 0)
+  %any_strides = and i1 (icmp eq i64 %pair_count, 0), (icmp eq i64 (load i64, ptr %param->written), 0)
   br i1 %any_strides, label %found, label %tensor_dense
 tensor_dense:
   %is_dense = call i1 @gf.is(ptr %value, $is_contiguous, i1 true, $true)
@@ -260,10 +258,9 @@ tensor_dense:
 
 of_integer:
   %number = call i64 @PyLong_AsLongLongAndOverflow(ptr %value, ptr %overflow)
-  %fits = icmp eq i32 (load i32, ptr %overflow), 0
   %is_low_enough = icmp sle i64 %number, (load i64, ptr %param->high)
   %in_range = and i1 (icmp sge i64 %number, (load i64, ptr %param->low)), %is_low_enough
-  br i1 (and i1 %in_range, %fits), label %found, label %asking
+  br i1 (and i1 %in_range, (icmp eq i32 (load i32, ptr %overflow), 0)), label %found, label %asking
 of_f32:
   %rounded = fptrunc double (call double @PyFloat_AsDouble(ptr %value)) to float
   %bits = bitcast float %rounded to i32

@@ -44,10 +44,8 @@ def choose(found: Sequence[Compiled], name: str | None, filename: str) -> Compil
     """The kernel of that name, or the first."""
     if not found:
         raise UsageError(f"{filename}: there is no kernel: expected a function such as '{KEYWORD} void f(...)'")
-    if name is None:
-        return found[0]
     for one in found:
-        if one.name == name:
+        if name in (None, one.name):
             return one
     raise UsageError(f"{filename}: there is no kernel {name!r}: expected one of {', '.join(k.name for k in found)}")
 

@@ -89,18 +89,17 @@ def asked_of(func: Func, wanted: Sequence[Parameter], known: Facts) -> tuple[Dim
 
 
 def _ranged(func: Func, wanted: Sequence[Parameter], known: Facts) -> Func:
-    promised = [(p.name, max(d or MOST, p.divisor)) for p, (d, _) in zip(wanted, known.of, strict=True)]
     pairs = [(p, d, some) for p, (d, some) in zip(wanted, known.of, strict=True)]
     null = {p.name: d == 0 for p, d, some in pairs if p.is_pointer and (some or d == 0)}
     func = decide_nulls(func, null)
     if found := reached(func, frozenset(name for name, is_null in null.items() if is_null)):
         what = "expected an array, as the kernel reads or writes through it without a test such as `if (p)`, found None"
         raise InputError(f"kernel {func.name!r}: argument {found[0]!r}: {what}", found[1].loc)
-    func = replace(func, attrs={**func.attrs, "assume": tuple((n, d) for n, d in promised)})
-    func = symbolic_parameters(flat_grid(func, known.axes))
-    positive = {p.name for p, _, some in pairs if some and not p.is_pointer}
-    ranges = {n: (lo, hi) for n, lo, hi in func.dims}
-    for name in positive:
-        low, high = ranges.get(name, (0, (1 << 62)))
-        ranges[name] = (max(low, 1), high)
+    assume = tuple((p.name, max(d or MOST, p.divisor)) for p, d, _ in pairs)
+    func = symbolic_parameters(flat_grid(replace(func, attrs={**func.attrs, "assume": assume}), known.axes))
+    ranges = func.ranges
+    for p, _, some in pairs:
+        if some and not p.is_pointer:
+            low, high = ranges.get(p.name, (0, (1 << 62)))
+            ranges[p.name] = (max(low, 1), high)
     return replace(func, dims=tuple((n, lo, hi) for n, (lo, hi) in ranges.items()))

@@ -123,7 +123,7 @@ class TunedKernel:
         if not named and (kernel := self._of_last_time(args)) is not None and kernel.launch_on_host(grid, args):
             return
         bound = self._first.bind(args, named)
-        kernel = self._choice(self._sizes_on(bound.gpu, bound.slots), grid, args, named)
+        kernel = self._choice(bound, grid, args, named)
         if bound.gpu in (None, -1):
             if len(self._recent) >= MOST_SIZES:
                 self._recent.clear()
@@ -142,21 +142,20 @@ class TunedKernel:
 
     def chosen(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> Kernel:
         """The kernel in the configuration for these arguments."""
-        bound = self._first.bind(args, named)
-        return self._choice(self._sizes_on(bound.gpu, bound.slots), grid, args, named)
+        return self._choice(self._first.bind(args, named), grid, args, named)
 
     def tune(self, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> list[Row]:
         """Time all configurations on these arguments, whatever was chosen before; the fastest first."""
         bound = self._first.bind(args, named)
         with self._lock:
-            self._chosen[self._sizes_on(bound.gpu, bound.slots)] = self.variant(self._tuned(grid, args, named, bound))
+            self._chosen[self._sizes_on(bound)] = self.variant(self._tuned(grid, args, named, bound))
             self._recent.clear()
         return self.table
 
-    def _choice(self, sizes: object, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None) -> Kernel:
+    def _choice(self, bound: Bound, grid: Grid, args: Sequence[Any], named: Mapping[str, Any] | None) -> Kernel:
+        sizes = self._sizes_on(bound)
         with self._lock:
             if sizes not in self._chosen:
-                bound = self._first.bind(args, named)
                 found = self._record.get(self._key(bound)) if self._record else None
                 if found not in self._points:
                     found = self._tuned(grid, args, named, bound)
@@ -201,9 +200,9 @@ class TunedKernel:
         values = [slots[i] for i in self._tuned_for]
         return values if self._first.retune else [1 << max(v - 1, 0).bit_length() for v in values]
 
-    def _sizes_on(self, gpu: int | None, slots: Sequence[int]) -> object:
+    def _sizes_on(self, bound: Bound) -> object:
         """What tells choices apart in this process, cheap to find: every launch looks here."""
-        return -1 if gpu is None else gpu, *self._sizes(slots)
+        return -1 if bound.gpu is None else bound.gpu, *self._sizes(bound.slots)
 
     def _key(self, bound: Bound) -> Key:
         """What tells choices apart in the record."""
