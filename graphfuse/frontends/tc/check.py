@@ -347,8 +347,7 @@ class _Checker(BuiltinChecker):
 
     def _while(self, node: ast.While) -> list[t.Stmt]:
         condition = self._loop_condition(node.condition, "while")
-        body = self._loop_body(node.body)
-        return [t.Loop(node.at, condition, None, body, node.body_first)]
+        return [t.Loop(node.at, condition, None, self._loop_body(node.body), node.body_first)]
 
     def _switch(self, node: ast.Switch) -> list[t.Stmt]:
         value = self.value(node.value)

@@ -272,8 +272,7 @@ class Checker(ABC):
 
     def boolean(self, x: t.Expr, at: Located) -> t.Expr:
         """A condition: `x != 0`, element by element."""
-        elem = x.elem
-        if isinstance(elem, Pointer) and not x.shape:
+        if isinstance(x.elem, Pointer) and not x.shape:
             return t.Convert(x.at, BOOL, x)
         self.number(x, at, "condition")
         return to_elem(x, BOOL)
@@ -298,8 +297,7 @@ class Checker(ABC):
         shape = x.shape
         if len(shape) < 2:
             self.fail("operands", f"operand of '^': expected a tile of rank 2 or more, found {x.type}", node)
-        rank = len(shape)
-        return self.transposed(x, (*range(1, rank), 0), node.at)
+        return self.transposed(x, (*range(1, len(shape)), 0), node.at)
 
     def transposed(self, x: t.Expr, perm: tuple[int, ...], at: Token) -> t.Expr:
         """`x` with its dims permuted."""

@@ -40,8 +40,7 @@ def to_elem(x: t.Expr, elem: Element | Void) -> t.Expr:
     if isinstance(x, t.Const):
         return t.Const(x.at, elem, const_as(x.value, elem))
     if isinstance(x, t.Splat):
-        inner = to_elem(x.x, elem)
-        return t.Splat(x.at, with_shape(elem, x.shape), inner)
+        return t.Splat(x.at, with_shape(elem, x.shape), to_elem(x.x, elem))
     if elem == BOOL:
         zero = fill(t.Const(x.at, old, 0), x.shape)
         return t.Binary(x.at, with_shape(BOOL, x.shape), "!=", x, zero)

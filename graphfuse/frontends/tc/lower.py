@@ -58,8 +58,7 @@ class _Lowering(ExprLowering):
         # as a symbol of an object or of PTX
         name = f.name.encode("ascii", "backslashreplace").decode().replace("\\", "_")
         func = Func(name, self.code.block(params), _promises(f, debug=debug))
-        infos = [Parameter(v.name, str(v.type), dict(v.attributes), v.pool_bytes) for v in used]
-        return Kernel(func, tuple(infos))
+        return Kernel(func, tuple(Parameter(v.name, str(v.type), dict(v.attributes), v.pool_bytes) for v in used))
 
     def _body_of(self, f: t.FunctionDecl) -> Structured:
         if f not in self._bodies:
@@ -125,8 +124,7 @@ class _Lowering(ExprLowering):
             del blocks[1]
         if not slots and len(blocks) == 1 and not blocks[0].ops[:-1]:
             return
-        results = self._place(control.if_, (condition,), tuple(blocks), s.at, _hints(slots))
-        self._rebind(slots, results)
+        self._rebind(slots, self._place(control.if_, (condition,), tuple(blocks), s.at, _hints(slots)))
 
     def _place(
         self, kind: Any, operands: Sequence[Value], bodies: tuple[Block, ...], at: Token, hints: tuple[str, ...]
@@ -195,8 +193,7 @@ class _Lowering(ExprLowering):
             self.statements(s.body, around)
             body.append(control.yield_(*self._handed(slots, s.at), loc=self.loc(s.at)))
         zero = self.const(0, I64, (), s.at)
-        results = self._place(control.for_, (zero, trips, *first), (body.block(params),), s.at, hints)
-        self._rebind(slots, results)
+        self._rebind(slots, self._place(control.for_, (zero, trips, *first), (body.block(params),), s.at, hints))
         if s.variable in live:
             done = self.emit(block.max_, trips, zero, at=s.at)
             self.env[s.variable] = self._counted(s, start, step, done)

@@ -179,8 +179,7 @@ class Expander:
                 before = body[i - 1].text if i else ""
                 if before == "##" or following == "##":
                     # an empty argument next to ## is a place marker
-                    got: list[Token | None] = [*raw[token.text]]
-                    out += _readied(got, hidden, token) or [None]
+                    out += _readied([*raw[token.text]], hidden, token) or [None]
                 else:
                     if token.text not in expanded:
                         expanded[token.text] = self._expand_argument(raw[token.text], origin.call)

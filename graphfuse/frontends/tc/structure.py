@@ -146,8 +146,7 @@ def jump_kinds(s: t.Stmt) -> frozenset[str]:
         case t.Loop():
             kinds = jump_kinds(s.body) & {"return"}
         case t.Switch():
-            inside = [jump_kinds(section.body) for section in s.sections]
-            kinds = kinds.union(*inside) - {"break"}
+            kinds = kinds.union(*(jump_kinds(section.body) for section in s.sections)) - {"break"}
         case t.Eval():
             pass
     return kinds
