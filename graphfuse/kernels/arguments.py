@@ -14,7 +14,7 @@ from graphfuse.artifact import Array, elem_dtype
 from graphfuse.errors import InputError
 from graphfuse.kernels.signature import Parameter
 from graphfuse.runtime.apart import overlaps_itself
-from graphfuse.runtime.gpu.arrays import torch_dtype, torch_module
+from graphfuse.runtime.gpu.arrays import current_stream, torch_dtype, torch_module
 from graphfuse.runtime.gpu.dlpack import KIND_CPU, KIND_CUDA, KIND_MANAGED, KIND_PINNED, Imported
 
 HOST_KINDS = (KIND_CPU, KIND_PINNED)
@@ -48,6 +48,11 @@ class Bound:
     gpu: int | None
     """The GPU that arrays are on, -1 for the host, None if there are none."""
     is_torch: bool
+
+    @property
+    def stream(self) -> int:
+        """The stream that such a launch is given to."""
+        return current_stream(self.gpu) if self.is_torch and self.gpu is not None and self.gpu >= 0 else 0
 
 
 def bind(kernel: str, wanted: Sequence[Parameter], args: Sequence[Any], named: Mapping[str, Any] | None) -> Bound:

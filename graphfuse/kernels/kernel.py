@@ -30,7 +30,6 @@ from graphfuse.kernels.signature import Parameter, parameters
 from graphfuse.kernels.specialise import Facts, asked_of, check_promises, facts, general, specialised
 from graphfuse.llvm.host import host_target, parse_target
 from graphfuse.runtime.device import Device
-from graphfuse.runtime.gpu.arrays import current_stream
 from graphfuse.runtime.gpu.context import Context, context_of
 from graphfuse.symbolic import Dim
 from graphfuse.targets import Target
@@ -187,10 +186,6 @@ class Kernel:
             found = f"found some on cuda:{bound.gpu}"
             raise InputError(f"kernel {self.name!r}: expected arrays on {where} or on the host, {found}")
         return where
-
-    def stream(self, bound: Bound) -> int:
-        """The stream that such a launch is given to."""
-        return current_stream(bound.gpu) if bound.is_torch and bound.gpu is not None and bound.gpu >= 0 else 0
 
     def context(self, where: Device) -> Context:
         """A GPU, or the emulator."""

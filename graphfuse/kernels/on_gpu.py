@@ -12,7 +12,6 @@ from graphfuse.artifact import Executable, KernelMeta, Launch, TensorMap
 from graphfuse.errors import InputError
 from graphfuse.kernels.arguments import Bound, packed
 from graphfuse.kernels.specialise import MOST as ALIGNMENT
-from graphfuse.runtime.gpu.arrays import current_stream
 from graphfuse.runtime.gpu.calls import MAX_GRID, EncodedMap, KernelCall, MapSizes
 from graphfuse.runtime.gpu.context import Context
 from graphfuse.runtime.gpu.memory import Block
@@ -59,7 +58,7 @@ class GpuKernel:
         """Start it on torch's current stream if an array is torch's; with arrays of the host, wait and copy back."""
         if not programs:
             return
-        context, driver, stream = self.context, self.context.driver, self._stream(bound)
+        context, driver, stream = self.context, self.context.driver, bound.stream
         held: list[Block] = []
         with self._lock, context.current():
             try:
@@ -80,7 +79,7 @@ class GpuKernel:
         self, bound: Bound, extra: Sequence[int], symbols: dict[str, int], programs: int
     ) -> Generator[Callable[[], None]]:
         """What starts one launch again and again and waits for nothing; arrays of the host are copied there once."""
-        context, stream = self.context, self._stream(bound)
+        context, stream = self.context, bound.stream
         held: list[Block] = []
         with context.current():
             try:
@@ -99,9 +98,6 @@ class GpuKernel:
                 for block in held:
                     context.pool.give(block, (stream,))
 
-    def _stream(self, bound: Bound) -> int:
-        return current_stream(self.context.ordinal) if bound.is_torch and bound.gpu == self.context.ordinal else 0
-
     def _call(
         self, bound: Bound, extra: Sequence[int], symbols: dict[str, int], programs: int, held: list[Block], stream: int
     ) -> tuple[_Call, dict[int, int]]:
@@ -113,8 +109,7 @@ class GpuKernel:
         scratch = evaluate(self.meta.scratch_bytes, symbols) * blocks
         slots = self._slots(bound, copies, extra, (self.info.flag_bytes(blocks), scratch), held, stream)
         maps = [self._map(m, slots[m.param].value, symbols) for m in self.info.tensor_maps]
-        call = _Call(self.meta, self.info, self._function, blocks, slots, maps)
-        return call, copies
+        return _Call(self.meta, self.info, self._function, blocks, slots, maps), copies
 
     def _copies(self, bound: Bound, held: list[Block], stream: int) -> dict[int, int]:
         """The addresses of copies of what is on the host. Arrays that overlap there overlap here."""

@@ -224,8 +224,7 @@ class TunedKernel:
             raise UsageError(f"kernel {first.name!r}: none of {len(rows)} configurations can be compiled: {reasons}")
         with _kept(first, bound):
             timed = self._raced(alive, grid, args, named, bound)
-        dead = [r for r in rows if r.why]
-        self.table = timed + dead
+        self.table = timed + [r for r in rows if r.why]
         best = self.table[0]
         log.info("%s: %d configurations, fastest %s at %.1f us", first.name, len(timed), best.config, best.us)
         for row in self.table:
@@ -282,7 +281,7 @@ def _clock(kernel: Kernel, bound: Bound) -> Generator[Clock]:
         yield CpuClock()
         return
     nbytes = sum(m.nbytes for m in bound.memory if m is not None)
-    with GpuClock(kernel.context(where), kernel.stream(bound), nbytes) as clock:
+    with GpuClock(kernel.context(where), bound.stream, nbytes) as clock:
         yield clock
 
 
@@ -297,8 +296,7 @@ def _kept(kernel: Kernel, bound: Bound) -> Generator[None]:
     with ExitStack() as stack:
         for p, memory in zip(kernel.parameters, bound.memory, strict=True):
             if memory is not None and p.mode != "r" and memory.nbytes:
-                on_gpu = memory.gpu >= 0
-                stack.enter_context(_kept_on_gpu(kernel, bound, memory) if on_gpu else _kept_on_host(memory))
+                stack.enter_context(_kept_on_gpu(kernel, bound, memory) if memory.gpu >= 0 else _kept_on_host(memory))
         yield
 
 
@@ -313,7 +311,7 @@ def _kept_on_host(memory: Memory) -> Generator[None]:
 
 @contextmanager
 def _kept_on_gpu(kernel: Kernel, bound: Bound, memory: Memory) -> Generator[None]:
-    context, stream = kernel.context(kernel.place(bound)), kernel.stream(bound)
+    context, stream = kernel.context(kernel.place(bound)), bound.stream
     with context.current():
         block = context.pool.take(memory.nbytes, "arrays kept while tuning", stream)
         context.driver.copy(block.address, memory.address, memory.nbytes, stream)
