@@ -45,8 +45,7 @@ def _short(_: Context, op: Op, x: Array) -> Array:
 def _shared_alloc(context: Context, op: Op) -> Pointer:
     ring = op.types[0]
     assert isinstance(ring, Buffer)
-    array = np.zeros(ring.shape, numpy_dtype(ring.elem))
-    made = Pointer(array, 0, np.zeros(ring.shape, np.bool_))
+    made = Pointer(np.zeros(ring.shape, numpy_dtype(ring.elem)), 0, np.zeros(ring.shape, np.bool_))
     context.place.cluster.memory[context.place.rank, op.result] = made
     return made
 

@@ -447,8 +447,7 @@ def _scatter_nd(_: Context, op: Op, x: Array, indices: Array, updates: Array) ->
     kind = str(attr(op, "kind", "set"))
     if indices.shape[-1] == 0:  # every update is a whole x
         out = x[None]
-        rows = updates.reshape(-1, *x.shape)
-        for row in rows:
+        for row in updates.reshape(-1, *x.shape):
             out = _combine_at(out, (np.zeros(1, np.int64),), row[None], kind)
         return out[0]
     return _combine_at(x, _nd_index(x, indices, 0), updates, kind)
