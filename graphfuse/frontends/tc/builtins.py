@@ -43,11 +43,8 @@ _FLOAT_FUNCTIONS = {
 _ARITY = {"atan2": 2, "pow": 2, "fmin": 2, "fmax": 2, "fma": 3}
 FLOAT_FUNCTIONS = _FLOAT_FUNCTIONS | {f"{name}f": op for name, op in _FLOAT_FUNCTIONS.items()}
 _INT_FUNCTIONS = {"mulhi": "mulhi", "umulhi": "mulhi", "popcount": "popcount", "popc": "popcount", "clz": "clz"}
-_ATOMICS = {f"atomic_{kind}": kind for kind in ("add", "sub", "and", "or", "xor", "min", "max")} | {
-    "atomic_xchg": "exchange",
-    "atomic_cas": "cas",
-    "f32_atomic_add": "add",
-}
+_CHANGES = ("add", "sub", "and", "or", "xor", "min", "max", "cas")
+_ATOMICS = {f"atomic_{kind}": kind for kind in _CHANGES} | {"atomic_xchg": "exchange", "f32_atomic_add": "add"}
 _SCANS = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}
 _OLD_ATOMIC = re.compile(r"atomic_add_(float|half|double|int)_\d+x\d+\Z")
 
@@ -161,9 +158,8 @@ def _grid(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t
 
 def _same_numbers(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> tuple[list[t.Expr], Arith]:
     """Arguments as numbers of one type and shape, as an operator's operands."""
-    elems = [
-        c.number(x, arg, f"argument {i} of {name}") for i, (x, arg) in enumerate(zip(args, node.args, strict=True))
-    ]
+    given = enumerate(zip(args, node.args, strict=True))
+    elems = [c.number(x, arg, f"argument {i} of {name}") for i, (x, arg) in given]
     # literals without a suffix take the type of the others, if that is a floating type
     firm = [e for x, e in zip(args, elems, strict=True) if not (isinstance(x, t.Const) and x.weak)]
     elem = functools.reduce(common, firm or [FLOAT])

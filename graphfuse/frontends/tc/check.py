@@ -92,14 +92,11 @@ class _Checker(BuiltinChecker):
         if not d.name and of.body is not None:
             self.fail("syntax", "a parameter of a definition needs a name", node)
         attributes = self._attributes(d.attributes, type_, is_parameter=True)
-        if "restrict" in node.specifiers.qualifiers or any(
-            q.startswith(("restrict", "__restrict")) for p in d.pointers for q in p
-        ):
+        words = [word for pointer in d.pointers for word in pointer]
+        if "restrict" in node.specifiers.qualifiers or any(w.startswith(("restrict", "__restrict")) for w in words):
             attributes["noalias"] = 0
-        const = "const" in node.specifiers.qualifiers and not d.pointers
-        return t.Variable(
-            d.name, type_, d.at, attributes, const or any("const" in p for p in d.pointers), initialised=True
-        )
+        const = "const" in (words if d.pointers else node.specifiers.qualifiers)
+        return t.Variable(d.name, type_, d.at, attributes, const, initialised=True)
 
     def _attributes(self, nodes: tuple[ast.Attribute, ...], of: Type, *, is_parameter: bool) -> dict[str, int]:
         out: dict[str, int] = {}

@@ -292,9 +292,8 @@ class ExprChecker(Checker):
             store = self.store(where, None, self.binary(op, old, one, node), node)
             return t.Sequence(node.at, old.type, store, old) if post else store
 
-        return bound(
-            pointer, node.at, lambda where: bound(self.load(where, None, target), node.at, lambda x: stored(where, x))
-        )
+        at = node.at
+        return bound(pointer, at, lambda where: bound(self.load(where, None, target), at, lambda x: stored(where, x)))
 
     # subscripts
 

@@ -19,7 +19,6 @@ from graphfuse.frontends.tc.tokens import Token
 from graphfuse.frontends.tc.types import Pointer
 from graphfuse.ir.core import Attr, Block, Builder, Func, Params, Value
 from graphfuse.ir.types import I64, Ptr
-from graphfuse.ir.types import Type as BlockType
 
 BODY_DEPTH = 4
 """What a nested body adds to the depth that is bounded."""
@@ -47,9 +46,7 @@ class _Lowering(ExprLowering):
 
     def kernel(self, f: t.FunctionDecl, pools: Sequence[t.Variable], *, debug: bool) -> Kernel:
         used = (*f.params, *pools)
-        types: list[BlockType] = [
-            Ptr(pointee(v.type)) if isinstance(v.type, Pointer) else scalar_of(v.type) for v in used
-        ]
+        types = [Ptr(pointee(v.type)) if isinstance(v.type, Pointer) else scalar_of(v.type) for v in used]
         params = Params(tuple(types), tuple(v.name for v in used))
         for v, value in zip(used, params.values, strict=True):
             self.env[v] = PointerValue(value) if isinstance(v.type, Pointer) else value
@@ -312,11 +309,8 @@ def _pointer_sources(body: Sequence[t.Flat]) -> dict[t.Variable, tuple[list[t.Va
 
 def _promises(f: t.FunctionDecl, *, debug: bool) -> dict[str, Attr]:
     """The attributes of the block function: what the source promises of its parameters."""
-    out: dict[str, Attr] = {
-        "assume": tuple(
-            (v.name, n) for v in f.params for name, n in v.attributes.items() if name in ("multipleof", "aligned")
-        )
-    }
+    promised = [(v.name, n) for v in f.params for name, n in v.attributes.items() if name in ("multipleof", "aligned")]
+    out: dict[str, Attr] = {"assume": tuple(promised)}
     for name in ("readonly", "writeonly", "noalias"):
         if listed := tuple(v.name for v in f.params if name in v.attributes):
             out[name] = listed

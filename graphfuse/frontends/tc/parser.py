@@ -94,18 +94,15 @@ class _Parser(Expressions):
             pointers = self._pointers()
         result = ast.TypeName(specifiers.at, specifiers.first, self.next, specifiers, pointers, shape)
         name = self._name("a function name")
-        params, closing = self.bracketed("(", lambda: self._parameters(name.text), "after the function name")
+        params, _ = self.bracketed("(", lambda: self._parameters(name.text), "after the function name")
         attributes = self._attributes()
         body = None
         self.function_name = name.text
         if self.next.text == "{":
             body = self._block(new_scope=False)
-        else:
-            closing = self.semicolon("the prototype")
+        last = body.last if body else self.semicolon("the prototype")
         self.pop_scope()
-        return ast.Function(
-            name, specifiers.first, body.last if body else closing, result, name.text, params, attributes, body
-        )
+        return ast.Function(name, specifiers.first, last, result, name.text, params, attributes, body)
 
     def _parameters(self, of: str) -> tuple[ast.Parameter, ...]:
         self.declare(of, is_type=False)
@@ -249,14 +246,10 @@ class _Parser(Expressions):
     def _declarator(self, *, optional_name: bool = False) -> ast.Declarator:
         first = self.next
         pointers = self._pointers()
-        if self.next.kind == "name" and self.next.text not in KEYWORDS and not self.next.text.startswith("__"):
-            at = self.take()
-            name = at.text
-        elif optional_name:
-            at, name = first, ""
-        else:
-            at = self._name("a name to declare")
-            name = at.text
+        named = self.next.kind == "name" and self.next.text not in KEYWORDS and not self.next.text.startswith("__")
+        named = named or not optional_name
+        at = self._name("a name to declare") if named else first
+        name = at.text if named else ""
         if self.next.text == "(" and not optional_name:
             self.fail(f"functions are declared outside of functions: expected ';', found {shown(self.next)}")
         attributes = self._attributes()

@@ -487,10 +487,8 @@ def _statement_lines(s: Any, depth: int, names: dict[Variable, str]) -> list[str
             return [*lines, f"{pad}else", *other] if other else lines
         case Loop():
             condition = expr_text(s.condition, names) if s.condition else "true"
-            lines = [
-                f"{pad}{'do' if s.body_first else 'loop'} {condition}",
-                *_statement_lines(s.body, depth + 1, names),
-            ]
+            head = "do" if s.body_first else "loop"
+            lines = [f"{pad}{head} {condition}", *_statement_lines(s.body, depth + 1, names)]
             return [*lines, f"{pad}step {expr_text(s.step, names)}"] if s.step else lines
         case Switch():
             lines = [f"{pad}switch {expr_text(s.value, names)}"]
