@@ -43,9 +43,8 @@ class HostArguments:
         head = [self._count, *types, len(self._apart)]
         asks = zip(self._parameters, self._asks, strict=True)
         records = [number for p, ask in asks for number in _record(p, ask)]
-        self._read = call_ir.reader(
-            np.array([*head, *records, *(i for pair in self._apart for i in pair)], np.int64).tobytes()
-        )
+        table = np.array([*head, *records, *(i for pair in self._apart for i in pair)], np.int64)
+        self._read = call_ir.reader(table.tobytes())
 
     def read(self, grid: Any, args: Sequence[Any]) -> Any:
         """What a launch's grid and arguments are, as `Seen`. Raises InputError for arguments that do not fit.

@@ -46,11 +46,8 @@ class CpuKernel:
         self._library = load_object(code.object, [self.meta.name])
         self._address = self._library.address(self.meta.name)
         scratch = self.meta.scratch_bytes
-        self.here = (
-            call_ir.launcher(self._address, scratch)
-            if isinstance(scratch, int) and scratch <= call_ir.MOST_SCRATCH
-            else None
-        )
+        little = scratch if isinstance(scratch, int) and scratch <= call_ir.MOST_SCRATCH else None
+        self.here = None if little is None else call_ir.launcher(self._address, little)
         """Runs all programs on the caller's thread, for a grid and what the arguments are (`host_arguments`)."""
 
     def launch(self, bound: Bound, extra: Sequence[int], symbols: dict[str, int], programs: int) -> None:

@@ -130,10 +130,8 @@ class _Launcher:
         types = tuple((t.dtype, tuple(t.shape)) for t in tensors)
         kernel, names, grid, passed = self._plan(types, given)
         like = tensors[0].device if tensors else None
-        results = [
-            _new(d.initial, _sizes(t.shape), dtype=torch_dtype(t.elem.name), device=like)
-            for d, t in zip(self.header.outputs, names.results, strict=True)
-        ]
+        outputs = zip(self.header.outputs, names.results, strict=True)
+        results = [_new(d.initial, _sizes(t.shape), dtype=torch_dtype(t.elem.name), device=like) for d, t in outputs]
         arrays = _named((*self.header.inputs, *self.header.outputs), (*tensors, *results))
         if all(r.numel() for r in results):
             kernel.launch(grid, [_aligned(arrays[a], p) if isinstance(a, str) else a

@@ -45,9 +45,8 @@ class Server(LanguageServer):
             found = Index(found.diagnostics, before.mentions)
         self.known[uri] = found
         here = [d for d in found.diagnostics if d.span is None or d.span.source.name == str(path)]
-        self.text_document_publish_diagnostics(
-            lsp.PublishDiagnosticsParams(uri, [*trouble, *(_diagnostic(d, uri, str(path)) for d in here)])
-        )
+        shown = [*trouble, *(_diagnostic(d, uri, str(path)) for d in here)]
+        self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, shown))
 
     def mention(self, params: lsp.HoverParams | lsp.DefinitionParams) -> Mention | None:
         """The name at a position."""
