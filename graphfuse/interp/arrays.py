@@ -61,9 +61,7 @@ def scan_array(x: Array, axis: int, kind: str, *, exclusive: bool) -> Array:
     """Each element combined with those before it; halves in f32, rounded at the end."""
     wide = widened(x)
     if exclusive and x.shape[axis]:
-        first = np.full(
-            [1 if i == axis else d for i, d in enumerate(x.shape)], identity(kind, x.dtype).astype(wide.dtype)
-        )
+        first = np.full_like(wide[along(axis, slice(0, 1))], identity(kind, x.dtype).astype(wide.dtype))
         wide = np.concatenate([first, wide[along(axis, slice(0, -1))]], axis)
     return narrowed(COMBINE[kind].accumulate(wide, axis=axis, dtype=wide.dtype) if x.size else wide, x.dtype)
 
@@ -151,11 +149,9 @@ def correlate(x: Array, w: Array, strides: tuple[int, ...], dilation: tuple[int,
     out = np.empty((n, out_channels, *result), x.dtype)
     weights = w.reshape(groups, out_channels // groups, per_group * math.prod(kernel))
     axes = tuple(range(1, x.ndim - 1))
+    steps = (slice(None), *(slice(None, None, step) for step in (*strides, *dilation)))
     for i in range(n):
-        windows = sliding_window_view(x[i], reach, axis=axes)
-        windows = windows[
-            (slice(None), *(slice(None, None, s) for s in strides), *(slice(None, None, dl) for dl in dilation))
-        ]
+        windows = sliding_window_view(x[i], reach, axis=axes)[steps]
         order = (0, *range(1 + len(kernel), 1 + 2 * len(kernel)), *range(1, 1 + len(kernel)))
         columns = windows.transpose(order).reshape(groups, per_group * math.prod(kernel), math.prod(result))
         out[i] = _matmul(weights, columns).reshape(out_channels, *result)
@@ -166,10 +162,8 @@ def _depthwise(x: Array, w: Array, strides: tuple[int, ...], dilation: tuple[int
     out = np.zeros((*x.shape[:2], *result), x.dtype)
     taps = w.reshape(w.shape[0], *w.shape[2:])
     for tap in np.ndindex(*taps.shape[1:]):
-        window = tuple(
-            slice(t * dl, t * dl + (r - 1) * s + 1, s)
-            for t, dl, r, s in zip(tap, dilation, result, strides, strict=True)
-        )
+        dims = zip(tap, dilation, result, strides, strict=True)
+        window = tuple(slice(t * dl, t * dl + (r - 1) * s + 1, s) for t, dl, r, s in dims)
         factors = taps[(slice(None), *tap)].reshape(w.shape[0], *[1] * len(result))
         out += x[(slice(None), slice(None), *window)] * factors
     return out

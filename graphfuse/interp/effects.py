@@ -19,9 +19,7 @@ from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import scalar
 
 
-def atomic(
-    context: Context, op: Op, pointer: Pointer, offsets: Array, value: Array, mask: Array | None = None
-) -> Array:
+def atomic(context: Context, op: Op, pointer: Pointer, offsets: Array, value: Array, mask: Any = True) -> Array:
     """One element after another, in row-major order."""
     kind = str(op.attrs["kind"])
 
@@ -32,7 +30,7 @@ def atomic(
 
 
 def atomic_cas(
-    context: Context, _: Op, pointer: Pointer, offsets: Array, compare: Array, value: Array, mask: Array | None = None
+    context: Context, _: Op, pointer: Pointer, offsets: Array, compare: Array, value: Array, mask: Any = True
 ) -> Array:
     """One element after another, in row-major order."""
     whole = scalar(f"u{8 * pointer.array.dtype.itemsize}")
@@ -43,11 +41,11 @@ def atomic_cas(
     return _one_by_one(context, pointer, offsets, mask, change)
 
 
-def _one_by_one(context: Context, pointer: Pointer, offsets: Array, mask: Array | None, change: Any) -> Array:
+def _one_by_one(context: Context, pointer: Pointer, offsets: Array, mask: Array, change: Any) -> Array:
     out = np.zeros(offsets.shape, pointer.array.dtype)
-    yes = np.ones((), np.bool_)
+    yes, mask = np.ones((), np.bool_), np.broadcast_to(mask, offsets.shape)
     for at in np.ndindex(offsets.shape):
-        if mask is None or mask[at]:
+        if mask[at]:
             where = np.asarray(offsets[at])
             old = read(context, pointer, where, yes, 0)
             out[at] = old
@@ -58,9 +56,8 @@ def _one_by_one(context: Context, pointer: Pointer, offsets: Array, mask: Array 
 def format_line(text: str, values: tuple[Any, ...]) -> str:
     """A format of `block.print` with its values."""
     python = CONVERSION.sub(lambda m: f"%{m[1]}{m[2]}{m[3]}{m[4]}", text)
-    return python % tuple(
-        int(v) if c not in "fFeEgG" else float(v) for c, v in zip(conversions(text), values, strict=True)
-    )
+    pairs = zip(conversions(text), values, strict=True)
+    return python % tuple(int(v) if c not in "fFeEgG" else float(v) for c, v in pairs)
 
 
 def print_(context: Context, op: Op, *values: Array) -> None:

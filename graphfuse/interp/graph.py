@@ -107,10 +107,8 @@ def bind(func: Func, shapes: Sequence[tuple[int, ...]], symbols: Mapping[str, in
         assert isinstance(v.type, Tensor)
         if len(shape) != v.type.rank:
             raise InputError(f"{_input(v, i)}: expected {v.type.rank} dims, got shape {shape}")
-        pending += [
-            (f"{_input(v, i)}: dim {d}", want, got)
-            for d, (want, got) in enumerate(zip(v.type.shape, shape, strict=True))
-        ]
+        dims = enumerate(zip(v.type.shape, shape, strict=True))
+        pending += [(f"{_input(v, i)}: dim {d}", want, got) for d, (want, got) in dims]
     for _, want, got in pending:
         if isinstance(want, Expr) and str(want) in symbols_of(want):
             values.setdefault(str(want), got)
