@@ -19,19 +19,10 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify.fold_constants import Array, aligned, array_of, constant, elementwise, materialised
-from graphfuse.fusion.simplify.patterns import Uses, made_by
+from graphfuse.fusion.simplify.patterns import Uses, made_by, once_with_uses
 from graphfuse.ir.core import Func, Op, OpDef, Value, remade, tensor_of
 from graphfuse.ir.passes import passing
-from graphfuse.ir.rewrite import (
-    Replacement,
-    RuleWith,
-    dead_code,
-    first_of,
-    given,
-    rebuild,
-    rule_with,
-    use_counts,
-)
+from graphfuse.ir.rewrite import Replacement, RuleWith, rule_with
 
 
 def _known_right(op: Op) -> tuple[Value, Array] | None:
@@ -250,5 +241,4 @@ RULES: tuple[RuleWith[Uses], ...] = (
 @passing("graph")
 def fold_batch_norm(func: Func) -> Func:
     """Fold scales into neighbouring constant weights and merge affine chains."""
-    uses = use_counts(func)
-    return dead_code(rebuild(func, first_of(given(RULES, uses)), uses=uses))
+    return once_with_uses(func, RULES)

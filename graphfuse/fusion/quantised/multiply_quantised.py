@@ -34,10 +34,10 @@ from graphfuse.dialects import graph
 from graphfuse.dialects.graph import ELEMENTWISE
 from graphfuse.fusion.quantised.multiply_bytes import Centred, byte_product, centred_of, is_byte
 from graphfuse.fusion.simplify.fold_constants import Array, aligned, array_of, constant, materialised, splat_of, uniform
-from graphfuse.fusion.simplify.patterns import Uses, made_by, operand_of
+from graphfuse.fusion.simplify.patterns import Uses, made_by, once_with_uses, operand_of
 from graphfuse.ir.core import Func, Op, OpDef, Value, attr_ints, remade, tensor_of
 from graphfuse.ir.passes import passing
-from graphfuse.ir.rewrite import Replacement, dead_code, first_of, given, rebuild, rule, rule_with, use_counts
+from graphfuse.ir.rewrite import Replacement, dead_code, first_of, rebuild, rule, rule_with
 from graphfuse.ir.types import F32, I32, Tensor
 
 
@@ -260,6 +260,4 @@ def _is_integral(v: Value) -> bool:
 def multiply_quantised(func: Func) -> Func:
     """Multiply bytes where a model dequantises them first, and scale once."""
     first = (*dequantise_moved, *scale_product_of_bytes, *quantise_as_it_was)
-    func = dead_code(rebuild(func, first_of(first)))
-    uses = use_counts(func)
-    return dead_code(rebuild(func, first_of(given(divide_scales, uses)), uses=uses))
+    return once_with_uses(dead_code(rebuild(func, first_of(first))), divide_scales)

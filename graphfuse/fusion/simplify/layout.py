@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify.fold_constants import array_of, constant
-from graphfuse.fusion.simplify.patterns import Uses, is_op, made_by, operand_of, rule_of
+from graphfuse.fusion.simplify.patterns import Uses, is_op, made_by, once_with_uses, operand_of, rule_of
 from graphfuse.fusion.simplify.simplify_movement import (
     ELEMENTWISE,
     Perm,
@@ -40,18 +40,7 @@ from graphfuse.fusion.simplify.simplify_movement import (
 )
 from graphfuse.ir.core import Func, Op, Params, Value, attr_dims, attr_int, attr_ints, remade, tensor_of
 from graphfuse.ir.passes import passing
-from graphfuse.ir.rewrite import (
-    Replacement,
-    Rule,
-    RuleWith,
-    dead_code,
-    first_of,
-    given,
-    rebuild,
-    rule,
-    rule_with,
-    use_counts,
-)
+from graphfuse.ir.rewrite import Replacement, Rule, RuleWith, rule, rule_with
 from graphfuse.symbolic import evaluate, product, static, symbols
 
 TYPICAL_DIM = 32
@@ -335,5 +324,4 @@ ORDER_RULES: tuple[RuleWith[Uses], ...] = (*sink_elementwise, *sink_concat)
 @passing("graph")
 def layout(func: Func) -> Func:
     """Make convolutions nhwc and cancel the permutes around them."""
-    uses = use_counts(func)
-    return dead_code(rebuild(func, first_of([*RULES, *given(ORDER_RULES, uses)]), uses=uses))
+    return once_with_uses(func, ORDER_RULES, RULES)

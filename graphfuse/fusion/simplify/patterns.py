@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from graphfuse.ir.core import Op, OpDef, Value
-from graphfuse.ir.rewrite import Replacement, Rule, rule
+from graphfuse.ir.core import Func, Op, OpDef, Value
+from graphfuse.ir.rewrite import Replacement, Rule, RuleWith, dead_code, first_of, given, rebuild, rule, use_counts
 
 Uses = dict[Value, int]
 """How often each value is read, as `use_counts` has it."""
@@ -41,3 +41,9 @@ def rule_of(*roots: OpDef, of: OpDef) -> Callable[[Callable[[Op, Op], Replacemen
         return above
 
     return make
+
+
+def once_with_uses(func: Func, rules: Sequence[RuleWith[Uses]], others: Sequence[Rule] = ()) -> Func:
+    """Try `others`, then rules that must know how often values are read, on each op once."""
+    uses = use_counts(func)
+    return dead_code(rebuild(func, first_of([*others, *given(rules, uses)]), uses=uses))

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify.layout import elements_of
-from graphfuse.fusion.simplify.patterns import Uses, is_op, operand_of
+from graphfuse.fusion.simplify.patterns import Uses, is_op, once_with_uses, operand_of
 from graphfuse.fusion.simplify.simplify_movement import Perm, moves_freely, permuted
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_ints, remade
 from graphfuse.ir.passes import passing
-from graphfuse.ir.rewrite import Replacement, dead_code, first_of, given, rebuild, rule_with, use_counts
+from graphfuse.ir.rewrite import Replacement, rule_with
 
 WORTH = 2
 """Operands that may be read in another order where a permute is spared: it would write its operand and read it."""
@@ -79,5 +79,4 @@ def _raised(v: Value, perm: Perm, uses: Uses) -> Value:
 @passing("graph")
 def raise_permutes(func: Func) -> Func:
     """Move permutes from results of elementwise work to its operands."""
-    uses = use_counts(func)
-    return dead_code(rebuild(func, first_of(given(permute_of_elementwise, uses)), uses=uses))
+    return once_with_uses(func, permute_of_elementwise)

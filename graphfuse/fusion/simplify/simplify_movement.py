@@ -22,10 +22,10 @@ from dataclasses import dataclass
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify.fold_constants import aligned, array_of, constant, full, number, splat_of
-from graphfuse.fusion.simplify.patterns import Uses, is_op, made_by, operand_of, rule_of
+from graphfuse.fusion.simplify.patterns import Uses, is_op, made_by, once_with_uses, operand_of, rule_of
 from graphfuse.ir.core import Func, Op, OpDef, Trait, Value, attr_dims, attr_int, attr_ints, remade, tensor_of
 from graphfuse.ir.passes import passing
-from graphfuse.ir.rewrite import Replacement, Rule, dead_code, first_of, given, rebuild, rule, rule_with, use_counts
+from graphfuse.ir.rewrite import Replacement, Rule, rule, rule_with
 from graphfuse.symbolic import Dim, exact_div, static
 
 Perm = tuple[int, ...]
@@ -203,9 +203,7 @@ def matched_groups(source: Shape, target: Shape) -> list[Group] | None:
 @rule(graph.reshape)
 def merge_reshape(op: Op) -> Replacement | None:
     """reshape(reshape x) = reshape x; reshape to the same shape = x; of a constant or full: folded."""
-    (x,) = op.operands
-    got = reshaped(x, tensor_of(op.result).shape)
-    return None if _same(got, op) else got
+    return _changed(reshaped(op.operands[0], tensor_of(op.result).shape), op)
 
 
 @rule(graph.permute)
@@ -216,8 +214,7 @@ def merge_permute(op: Op) -> Replacement | None:
     """
     if is_op(op.operands[0], graph.constant) and not is_identity(attr_ints(op, "perm")):
         return None
-    got = permuted(op.operands[0], attr_ints(op, "perm"))
-    return None if _same(got, op) else got
+    return _changed(permuted(op.operands[0], attr_ints(op, "perm")), op)
 
 
 @rule_of(graph.permute, of=graph.take)
@@ -239,8 +236,7 @@ def permute_of_take(op: Op, taken: Op) -> Replacement | None:
 @rule(graph.broadcast)
 def merge_broadcast(op: Op) -> Replacement | None:
     """broadcast(broadcast x) = broadcast x; of a full = full; to the same shape = x; leading ones are implied."""
-    got = broadcasted(op.operands[0], tensor_of(op.result).shape)
-    return None if _same(got, op) else got
+    return _changed(broadcasted(op.operands[0], tensor_of(op.result).shape), op)
 
 
 @rule_of(graph.broadcast, of=graph.reshape)
@@ -253,9 +249,10 @@ def broadcast_of_reshape(op: Op, reshape: Op) -> Replacement | None:
     return broadcasted(x, tensor_of(op.result).shape)
 
 
-def _same(got: Value, op: Op) -> bool:
-    """Whether a constructor gave back what is there."""
-    return got.op is not None and got.op.kind is op.kind and got.op.operands == op.operands
+def _changed(got: Value, op: Op) -> Value | None:
+    """What a constructor made, unless it is what is there."""
+    same = made_by(got, op.kind)
+    return got if same is None or same.operands != op.operands else None
 
 
 @rule(graph.slice_)
@@ -349,9 +346,8 @@ def pad_of_nothing(op: Op) -> Replacement | None:
 @rule_of(graph.pad, of=graph.pad)
 def pad_of_pad(op: Op, inner: Op) -> Replacement | None:
     """pad(pad x) with one value adds up."""
-    modes = (op.attrs.get("mode", "constant"), inner.attrs.get("mode", "constant"))
-    values = (str(op.attrs.get("value", 0)), str(inner.attrs.get("value", 0)))
-    if modes != ("constant", "constant") or values[0] != values[1]:
+    how, inside = ((o.attrs.get("mode", "constant"), str(o.attrs.get("value", 0))) for o in (op, inner))
+    if how != inside or how[0] != "constant":
         return None
     low, high = (
         tuple(a + b for a, b in zip(attr_dims(op, n), attr_dims(inner, n), strict=True)) for n in ("low", "high")
@@ -519,6 +515,4 @@ def permute_of_contract(op: Op, uses: Uses) -> Replacement | None:
 @passing("graph")
 def simplify_movement(func: Func) -> Func:
     """Absorb permutes around contractions into their labels."""
-    uses = use_counts(func)
-    rules = [*contract_of_permute, *merge_permute, *given(permute_of_contract, uses)]
-    return dead_code(rebuild(func, first_of(rules), uses=uses))
+    return once_with_uses(func, permute_of_contract, (*contract_of_permute, *merge_permute))
