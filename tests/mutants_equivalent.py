@@ -118,7 +118,7 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     ): "only ends sooner: the loop finds none then",
     (
         "decompose_conv.py",
-        "pad_window",
+        "_on_padded",
         "not any((*low, *high))",
         "False",
     ): "without padding the window is made again of the same operand",

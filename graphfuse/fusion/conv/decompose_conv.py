@@ -37,7 +37,7 @@ from graphfuse.fusion.simplify.simplify_movement import permuted, reshaped, slic
 from graphfuse.ir.core import Func, Op, Value, attr_int, attr_ints, remade, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Rule, dead_code, rule, sweep
-from graphfuse.symbolic import Dim, ceildiv, product
+from graphfuse.symbolic import Dim, ceildiv, product, static
 
 _LETTERS = "hwdijk"
 
@@ -126,8 +126,7 @@ def _phases_of(op: Op, along: Sequence[_Phases], counts: list[Dim]) -> Value:
     x, w = op.operands
     n, *size, _ = tensor_of(x).shape
     groups = attr_int(op, "groups", 1)
-    out = tensor_of(w).shape[-1]
-    assert isinstance(out, int)
+    out = static(tensor_of(w).shape[-1])
     ups = tuple(len(p.table) for p in along)
     if any(p.table.size == 0 for p in along):  # they meet no input
         elem, pairs = tensor_of(op.result).elem, zip(counts, ups, strict=True)
@@ -163,12 +162,12 @@ def _phase_weights(w: Value, along: Sequence[_Phases], groups: int) -> Value:
     for i, p in enumerate(along):  # [u, t, u, t, .., c, o]
         taps = graph.take(taps, constant(p.table), axis=2 * i).result
     *shape, channels, out = tensor_of(taps).shape
-    assert isinstance(out, int)
-    split = reshaped(taps, (*shape, channels, groups, out // groups))
+    split = reshaped(taps, (*shape, channels, groups, static(out) // groups))
     rank = 2 * spatial + 3
     tap_dims, phase_dims = tuple(range(1, 2 * spatial, 2)), tuple(range(0, 2 * spatial, 2))
     moved = permuted(split, (*tap_dims, 2 * spatial, rank - 2, *phase_dims, rank - 1))
-    return reshaped(moved, (*(shape[i] for i in tap_dims), channels, out * math.prod(len(p.table) for p in along)))
+    columns = static(out) * math.prod(len(p.table) for p in along)
+    return reshaped(moved, (*(shape[i] for i in tap_dims), channels, columns))
 
 
 def _cut(y: Value, op: Op) -> Op:
@@ -187,28 +186,27 @@ def _cut(y: Value, op: Op) -> Op:
 @rule(graph.conv)
 def pad_conv(op: Op) -> Op | None:
     """conv(x) with padding = conv(pad x)."""
-    if not _is_nhwc(op) or any(u != 1 for u in attr_ints(op, "input_dilation")):
-        return None
-    low, high = attr_ints(op, "low"), attr_ints(op, "high")
-    if not any((*low, *high)):
-        return None
-    x, w = op.operands
-    x = padded(x, (0, *low, 0), (0, *high, 0), number(0, tensor_of(x).elem))
-    none = (0,) * len(low)
-    return conv_parts(remade(op, x, w, low=none, high=none))
+    zero = number(0, tensor_of(op.operands[0]).elem)
+    made = _on_padded(op, (0,), zero) if _is_plain(op) else None
+    return None if made is None else conv_parts(made)
 
 
 @rule(graph.reduce_window)
 def pad_window(op: Op) -> Op | None:
     """reduce_window(x) with padding = reduce_window(pad x), padded with what the reduction ignores."""
+    elem = tensor_of(op.operands[0]).elem
+    return _on_padded(op, (), number(neutral(str(op.attrs["kind"]), elem), elem))
+
+
+def _on_padded(op: Op, beside: tuple[int, ...], value: float) -> Op | None:
+    """An op on what is padded before, and not `beside` the dims that it moves over; None without padding."""
     low, high = attr_ints(op, "low"), attr_ints(op, "high")
     if not any((*low, *high)):
         return None
-    (x,) = op.operands
-    elem = tensor_of(x).elem
-    x = padded(x, low, high, number(neutral(str(op.attrs["kind"]), elem), elem))
+    x, *others = op.operands
+    x = padded(x, (*beside, *low, *beside), (*beside, *high, *beside), value)
     none = (0,) * len(low)
-    return remade(op, x, low=none, high=none)
+    return remade(op, x, *others, low=none, high=none)
 
 
 def padded(x: Value, low: tuple[int, ...], high: tuple[int, ...], value: float) -> Value:
@@ -271,7 +269,7 @@ def _product(op: Op, x: Value, w: Value, spec: str) -> Op:
 
 
 def _is_plain(op: Op) -> bool:
-    """Channels last, not spread; padding of such a one is gone by then."""
+    """Channels last, not spread: behind `pad_conv`, padding of such a one is gone."""
     return _is_nhwc(op) and all(u == 1 for u in attr_ints(op, "input_dilation"))
 
 

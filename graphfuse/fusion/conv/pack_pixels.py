@@ -27,6 +27,7 @@ from graphfuse.ir.core import Func, Op, attr_ints, remade, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Rule, dead_code, rule, sweep
 from graphfuse.ir.types import BF16, F16
+from graphfuse.symbolic import static
 
 PIXELS = 8
 """Elements that positions must be a multiple of apart: 16 bytes."""
@@ -50,10 +51,7 @@ def few_channels_in_runs(op: Op) -> Op | None:
         return None
     if not all(isinstance(n, int) for n in numbers) or channels != per_group or attr_ints(op, "dilation")[-1] != 1:
         return None
-    assert isinstance(width, int)
-    assert isinstance(channels, int)
-    assert isinstance(taps, int)
-    assert isinstance(out, int)
+    width, channels, taps, out = map(static, numbers)
     if any((*attr_ints(op, "low"), *attr_ints(op, "high"))) or any(u != 1 for u in attr_ints(op, "input_dilation")):
         return None
     if channels >= PIXELS or taps < ROW_TAPS or out % PIXELS:
