@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from graphfuse.dialects import graph
-from graphfuse.ir.core import Block, Op, Trait, Value, walk
+from graphfuse.ir.core import Block, Op, Trait, Value, tensor_of, walk
 from graphfuse.ir.types import Tensor
 
 _VIEWS = frozenset({graph.reshape, graph.permute, graph.slice_, graph.broadcast, graph.stretch, graph.flip})
@@ -68,10 +68,8 @@ class Dataflow:
             (x,) = op.operands
             if x in self.widened:
                 return True
-            t, to = x.type, op.result.type
-            assert isinstance(t, Tensor)
-            assert isinstance(to, Tensor)
-            if not t.elem.is_integer or t.elem.bits != 8 or to.elem.bits < 32 or x.op is None or x.op.kind in _VIEWS:
+            elem, to = tensor_of(x).elem, tensor_of(op.result).elem
+            if not elem.is_integer or elem.bits != 8 or to.bits < 32 or x.op is None or x.op.kind in _VIEWS:
                 return False
             return any(not user.has(Trait.ELEMENTWISE) for user in self.uses[x])
         inside = [v for v in op.operands if v in self.widened]

@@ -8,8 +8,8 @@ parameter, constant, view by permutation or second copy becomes a copying region
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from graphfuse.dialects import control, graph
 from graphfuse.fusion.regions.dataflow import Dataflow, operands_inside, root_of
@@ -43,35 +43,27 @@ def _as_return(terminator: Op) -> Op:
 
 def outline(func: Func, rules: Rules = ANY) -> tuple[Func, list[Decision]]:
     """Partition a function (loop bodies too) into regions; also the ledger of decisions."""
-    kernels = Kernels()
-    ledger: list[Decision] = []
-    body = _Outliner(func.body, kernels, ledger, {}, lambda block: partition(block, rules)).run()
-    return dead_code(replace(func, body=body)), ledger
+    outliner = _Outliner(func.body, lambda block: partition(block, rules))
+    return dead_code(replace(func, body=outliner.run())), outliner.ledger
 
 
+@dataclass
 class _Outliner:
-    def __init__(
-        self,
-        block: Block,
-        kernels: Kernels,
-        ledger: list[Decision],
-        outside: Mapping[Value, Value],
-        cut: Callable[[Block], Partition],
-    ) -> None:
-        self.cut = cut
-        self.kernels = kernels
-        self.ledger = ledger
-        self.part = cut(block)
+    block: Block
+    cut: Callable[[Block], Partition]
+    kernels: Kernels = field(default_factory=Kernels)
+    ledger: list[Decision] = field(default_factory=list[Decision])
+    now: dict[Value, Value] = field(default_factory=dict[Value, Value])
+    own: set[Value] = field(default_factory=set[Value])
+    """Values written by a region of this block: the ones a terminator may name, each once."""
+    stacked: set[Value] = field(default_factory=set[Value])
+    """Values whose memory is part of a stack, and so cannot be an output or part of another."""
+
+    def __post_init__(self) -> None:
+        self.part = self.cut(self.block)
         self.flow: Dataflow = self.part.flow
-        self.block = block
-        self.params = replace(block.params)
-        self.builder = Builder()
-        self.now: dict[Value, Value] = dict(outside)
-        self.now.update(zip(block.params.values, self.params.values, strict=True))
-        self.own: set[Value] = set()
-        """Values written by a region of this block: the ones a terminator may name, each once."""
-        self.stacked: set[Value] = set()
-        """Values whose memory is part of a stack, and so cannot be an output or part of another."""
+        self.params, self.builder = replace(self.block.params), Builder()
+        self.now.update(zip(self.block.params.values, self.params.values, strict=True))
 
     def run(self) -> Block:
         self.ledger += self.part.ledger
@@ -211,7 +203,7 @@ class _Outliner:
         for v in operands_inside(op):
             if v not in defined and v not in self.now:
                 self.now[v] = self._in_memory(v)
-        body = _Outliner(op.body, self.kernels, self.ledger, self.now, self.cut).run()
+        body = _Outliner(op.body, self.cut, self.kernels, self.ledger, dict(self.now)).run()
         new = self.builder.append(replace(op, operands=tuple(carried), bodies=(body,)))
         self.now.update(zip(op.results, new.results, strict=True))
 
