@@ -20,6 +20,7 @@ Requires: regions; `lower_precision` before. Ensures: regions with equal bodies 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from graphfuse.dialects import control, graph
@@ -209,12 +210,9 @@ class _Body:
         return self.rounded[value]
 
 
-def _outside_regions(block: Block) -> list[Op]:
+def _outside_regions(block: Block) -> Iterator[Op]:
     """The ops of a block and of the loops in it."""
-    out: list[Op] = []
     for op in block.ops:
-        out.append(op)
-        if op.kind is not graph.region:
-            for body in op.bodies:
-                out += _outside_regions(body)
-    return out
+        yield op
+        for body in op.bodies if op.kind is not graph.region else ():
+            yield from _outside_regions(body)

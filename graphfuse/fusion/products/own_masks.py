@@ -29,7 +29,6 @@ from graphfuse.symbolic import Dim, Ranges, is_at_most
 
 MOST_OPS = 8
 """Elementwise ops that are made again."""
-_LE, _GE, _AND, _ADD = (graph.ELEMENTWISE[n] for n in ("le", "ge", "and", "add"))
 
 
 @passing("graph")
@@ -131,14 +130,14 @@ def by_indices(array: Array, type_: object) -> Value | None:
     shape = tuple(array.shape)
     row, column = (graph.iota(shape=shape, elem=I64, axis=axis).result for axis in (len(shape) - 2, len(shape) - 1))
     tests: list[Value] = []
-    for kind, by, edge in ((_LE, high, matrix.shape[1] - 1), (_GE, low, 1 - matrix.shape[0])):
+    for kind, by, edge in ((graph.le, high, matrix.shape[1] - 1), (graph.ge, low, 1 - matrix.shape[0])):
         if by == edge:  # no pair is beyond it
             continue
-        moved = row if by == 0 else _ADD(row, graph.full(value=by, shape=shape, elem=I64)).result
+        moved = row if by == 0 else graph.add(row, graph.full(value=by, shape=shape, elem=I64)).result
         tests.append(kind(column, moved).result)
     seen = graph.full(value=True, shape=shape, elem=type_.elem).result if not tests and other is None else None
     if tests:
-        seen = tests[0] if len(tests) == 1 else _AND(*tests).result
+        seen = tests[0] if len(tests) == 1 else graph.and_(*tests).result
     if other is None or seen is None:
         return seen
     zero, none = (graph.full(value=x, shape=shape, elem=type_.elem) for x in (0.0, other))

@@ -62,10 +62,9 @@ def cut_columns(func: Func, saved_together: SavedTogether = always_together) -> 
         made = _product(now[cut.product], old)
         done = {cut.product.result: made.result}
         for op in cut.through:
-            done[op.result] = remade(op, *(_part(op, i, now[op], old, done) for i in range(len(op.operands)))).result
-        last = done[(cut.through[-1] if cut.through else cut.product).result]
-        assert last.op is not None
-        return last.op
+            made = remade(op, *(_part(op, i, now[op], old, done) for i in range(len(op.operands))))
+            done[op.result] = made.result
+        return made
 
     return dead_code(common_subexpressions(rebuild(func, visit_pair=visit))) if cuts else func
 

@@ -31,16 +31,7 @@ import numpy as np
 from graphfuse.dialects import graph
 from graphfuse.fusion.conv.decompose_conv import padded
 from graphfuse.fusion.conv.fold_batch_norm import by_labels
-from graphfuse.fusion.simplify.fold_constants import (
-    Array,
-    aligned,
-    array_of,
-    constant,
-    evaluate,
-    fold_all_but,
-    full,
-    uniform,
-)
+from graphfuse.fusion.simplify.fold_constants import Array, aligned, array_of, constant, evaluate, fold_all_but, full
 from graphfuse.fusion.simplify.patterns import made_by, operand_of, rule_of
 from graphfuse.fusion.simplify.simplify_movement import broadcasted, permuted, reshaped
 from graphfuse.ir.core import Attr, Func, Op, Value, attr_dims, attr_ints, remade, tensor_of
@@ -150,8 +141,7 @@ class _Number:
         if zero is None:
             return _Number(0)
         if (array := aligned(zero)) is not None:
-            number = uniform(array)
-            return None if number is None else _Number(int(number))
+            return _Number(int(array.reshape(-1)[0])) if array.size and (array == array.reshape(-1)[0]).all() else None
         source = operand_of(zero, graph.broadcast)
         if source is None or any(d != 1 for d in tensor_of(source).shape):
             return None
@@ -238,8 +228,7 @@ def _conv(op: Op, x: Value, w: Array, zero: _Number) -> Value | None:
     spatial = w.ndim - 2
     low, high = attr_ints(op, "low"), attr_ints(op, "high")
     shape = tensor_of(op.result).shape
-    per_channel = w.astype(np.int64).sum(axis=tuple(range(1, w.ndim)), keepdims=True).astype(np.int32)[:, 0]
-    taken: Value | None
+    sums: Array | None = w.astype(np.int64).sum(axis=tuple(range(1, w.ndim)), keepdims=True).astype(np.int32)[:, 0]
     attrs: dict[str, Attr] = {"elem": I32}
     if zero.value is None:
         least = -128 if tensor_of(x).elem.is_signed else 0
@@ -247,18 +236,15 @@ def _conv(op: Op, x: Value, w: Array, zero: _Number) -> Value | None:
             return None  # no byte to pad with
         x = padded(x, (0, 0, *low), (0, 0, *high), zero.known)
         attrs |= {"low": (0,) * spatial, "high": (0,) * spatial}
-        taken = zero.times(per_channel, shape)
     elif any((*low, *high)):
-        if (inside := _sums_inside(op, x, w)) is None:
-            return None
-        taken = zero.times(inside, shape)
-    else:
-        taken = zero.times(per_channel, shape)
+        sums = _sums_inside(op, x, w)
+    if sums is None:
+        return None
     more = -w.shape[1] % FOUR
     if more and op.attrs.get("groups", 1) == 1:
         w = np.pad(w, [(0, more if i == 1 else 0) for i in range(w.ndim)])
         x = padded(x, (0,) * w.ndim, tuple(more if i == 1 else 0 for i in range(w.ndim)), 0)
-    return _less(op, remade(op, x, constant(w, op), **attrs), taken)
+    return _less(op, remade(op, x, constant(w, op), **attrs), zero.times(sums, shape))
 
 
 def _sums_inside(op: Op, x: Value, w: Array) -> Array | None:

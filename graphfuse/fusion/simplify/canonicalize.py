@@ -73,10 +73,7 @@ def uniform_constant(op: Op) -> Replacement | None:
 @rule(*_ALL)
 def elementwise_of_fulls(op: Op) -> Replacement | None:
     """f(full a, full b) = full f(a, b)."""
-    for v in op.operands:
-        if splat_of(v) is None:
-            return None
-    return fold_elementwise(op)
+    return fold_elementwise(op) if all(splat_of(v) is not None for v in op.operands) else None
 
 
 @rule(*_OF_ONE)

@@ -54,10 +54,7 @@ def _left_of(shape: Shape, whole: Shape) -> bool:
 
 def _expanded_shape(shape: Shape, parts: Shape, widths: tuple[int, ...]) -> Shape:
     """`shape` with each dim as its parts, or as ones where it is 1."""
-    out: list[Dim] = []
-    for axis, d in enumerate(shape):
-        out += [parts[i] if d != 1 else 1 for i in _range(widths, axis)]
-    return tuple(out)
+    return tuple(parts[i] if d != 1 else 1 for axis, d in enumerate(shape) for i in _range(widths, axis))
 
 
 def _range(widths: tuple[int, ...], axis: int) -> range:
@@ -165,11 +162,9 @@ def map_parts(op: Op, fine: Fine) -> Replacement | None:
     if finest is None:
         return None
     shape = tensor_of(finest).shape
-    operands: list[Value] = []
-    for v in op.operands:
-        if (u := _expanded(v, shape, fine)) is None:
-            return None
-        operands.append(u)
+    operands = [u for v in op.operands if (u := _expanded(v, shape, fine)) is not None]
+    if len(operands) < len(op.operands):
+        return None
     return graph.reshape(remade(op, *operands), shape=tensor_of(op.result).shape, loc=op.loc)
 
 
