@@ -37,7 +37,7 @@ import signal
 import sys
 import time
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,8 +52,11 @@ BLOCK = "graphfuse/blockgen/numerics.py"
 """Rules over block functions."""
 INDEX_TESTS = ("tests/test_symbolic.py", "tests/properties/test_symbolic_laws.py", "tests/blockgen/test_index_laws.py")
 RULE_TESTS = tuple(sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "tests/fusion").glob("test_[cdmnsw]*.py")))
-OF = {"rules": ("graphfuse",), "passes": ("graphfuse/blockopt", "graphfuse/gpu/transforms")}
-"""Where mutants are looked for: rules everywhere, passes of kernels in their folders."""
+OF = {
+    "rules": ("graphfuse",),
+    "passes": ("graphfuse/blockopt", "graphfuse/dialects/boxes.py", "graphfuse/gpu/transforms"),
+}
+"""Where mutants are looked for: rules everywhere, passes of kernels in their folders, and what they ask."""
 UNUSED = ("cacheprovider", "xdist", "benchmark")
 """Plugins of pytest that tests of mutants do without."""
 LONGEST = 20.0
@@ -123,7 +126,7 @@ def _called(f: ast.AST) -> set[str]:
 
 def is_pass(path: str) -> bool:
     """Whether a module is one of passes of kernels."""
-    return path.startswith(tuple(f"{folder}/" for folder in OF["passes"]))
+    return any(path == place or path.startswith(f"{place}/") for place in OF["passes"])
 
 
 def rule_functions(path: Path) -> list[Function]:
@@ -142,11 +145,15 @@ def rule_functions(path: Path) -> list[Function]:
     return [by_name[n] for n in by_name if n in reached]
 
 
+def _files(place: Path) -> Iterable[Path]:
+    return place.rglob("*.py") if place.is_dir() else [place]
+
+
 @functools.cache
 def mutants(of: str = "rules") -> tuple[Mutant, ...]:
     """Every mutant of the rules of the package, or of the passes of kernels, in the order of its text."""
     out: list[Mutant] = []
-    for path in sorted(p for folder in OF[of] for p in (ROOT / folder).rglob("*.py")):
+    for path in sorted(p for place in OF[of] for p in _files(ROOT / place)):
         functions = rule_functions(path)
         if not functions or is_pass(path.relative_to(ROOT).as_posix()) != (of == "passes"):
             continue
@@ -184,6 +191,8 @@ def _annotations(f: Function) -> Iterator[ast.expr]:
 
 
 def _declines(body: ast.AST) -> bool:
+    if isinstance(body, ast.Raise) and isinstance(body.exc, ast.Call):
+        return ast.unparse(body.exc.func) in ("Declined", "Unboxed")
     return ast.unparse(body) in ("return None", "return False", "return", "None", "False")
 
 

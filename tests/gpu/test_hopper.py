@@ -282,11 +282,11 @@ def test_regions(name, tile, monkeypatch):
 
 
 DECLINED = {
-    "rows of 66 bytes": Gemm(128, 128, 33),
-    "f32 operands": Gemm(128, 128, 64, elem="f32"),
-    "bytes along N": Gemm(128, 128, 64, elem="i8", sum="i32", out="i32", tb=False),
-    "few rows": Gemm(128, 128, 64, (32, 64, 64)),
-    "too many accumulators": Gemm(256, 256, 64, (256, 256, 64), attrs=(("share", "[1, 1]"),)),
+    "a factor is no box: lines lie 33 elements apart, no multiple of 16 bytes": Gemm(128, 128, 33),
+    "its loop is no product of boxes that TMA copies": Gemm(128, 128, 64, elem="f32"),
+    "i8 operands must be contiguous along K": Gemm(128, 128, 64, elem="i8", sum="i32", out="i32", tb=False),
+    "no wgmma for a tile of 32x64": Gemm(128, 128, 64, (32, 64, 64)),
+    "256 accumulators in a thread": Gemm(256, 256, 64, (256, 256, 64), attrs=(("share", "[1, 1]"),)),
 }
 
 
@@ -295,8 +295,11 @@ def test_declined(why):
     from graphfuse.gpu.transforms.hopper.matmul import hopper_matmul
     from graphfuse.gpu.transforms.hopper.raise_boxes import raise_boxes
 
-    func = raise_boxes(parse(text(DECLINED[why])))
-    assert hopper_matmul(func) is func
+    asked = DECLINED[why]
+    func = raise_boxes(parse(text(replace(asked, attrs=(*asked.attrs, ("schedule", '"cooperative"'))))))
+    left = hopper_matmul(func)
+    assert left.body is func.body
+    assert left.attrs[gpu.WITHOUT_WGMMA] == why
 
 
 def drop(pattern, count=1, after=""):

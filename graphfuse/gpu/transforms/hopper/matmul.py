@@ -76,7 +76,7 @@ def hopper_matmul(func: Func) -> Func:
 def _left(func: Func, why: str) -> Func:
     """The function, every block of which makes one program."""
     attrs = {name: value for name, value in func.attrs.items() if name not in ("persistent", "split")}
-    attrs |= {gpu.WITHOUT_WGMMA: why} if "schedule" in attrs else {}
+    attrs = {gpu.WITHOUT_WGMMA: why, **attrs} if "schedule" in attrs else attrs
     return func if attrs == func.attrs else Func(func.name, func.body, attrs, func.dims)
 
 
