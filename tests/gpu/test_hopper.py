@@ -286,6 +286,8 @@ DECLINED = {
     "its loop is no product of boxes that TMA copies": Gemm(128, 128, 64, elem="f32"),
     "i8 operands must be contiguous along K": Gemm(128, 128, 64, elem="i8", sum="i32", out="i32", tb=False),
     "no wgmma for a tile of 32x64": Gemm(128, 128, 64, (32, 64, 64)),
+    "no wgmma on buffers of 128x8": Gemm(128, 128, 64, (128, 128, 8)),
+    "shared memory has room for less than 2 stages of 196608 bytes": Gemm(128, 256, 512, (128, 256, 256)),
     "256 accumulators in a thread": Gemm(256, 256, 64, (256, 256, 64), attrs=(("share", "[1, 1]"),)),
 }
 
