@@ -13,13 +13,13 @@ The pointwise parts (scale, masks, guards) are whatever the region's body says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator
 from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import Carried, Fold, RowTiles, fold_row, for_piece, for_row_tiles, nest, programs
+from graphfuse.blockgen.loops import AtIndex, Carried, Fold, RowTiles, fold_row, for_piece, for_row_tiles, programs
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import (
     Depth,
@@ -126,12 +126,11 @@ class AttentionKernel:
         pointer = ev.emit(block.alloc, elem=element_of(work.rhs), count=self.padded * depth.total)
         leaf = Leaf(pointer, (depth.total * self.width, self.width, 1), (panels, depth.total, self.width))
 
-        def panel(q: Dim, _: Carried) -> list[Value]:
+        def panel(q: Dim, _: Carried) -> None:
             n = space.fresh("l", 0, self.width - 1)
             lane = Lane(str(n), self.width, column_limit(self.keys, self.width, q * self.width))
             index = self._index(0, q * self.width + n)
             pack_panel(self.kernel, work, index, lane, depth, lambda k: (leaf, (q, k, n)))
-            return []
 
         ev.loop("q", panels, panel)
         return leaf
@@ -146,16 +145,12 @@ class AttentionKernel:
         leaves = dict(ev.leaves)
         staged = self.reduces[0].operands[0]
         z = self._local(staged, row, height)
-
-        def scores(q: Dim, _: Carried) -> list[Value]:
-            self._score_tile(q, row, height, staged, z, packed)
-            return []
-
-        ev.loop("q", ceildiv(self.keys, self.width), scores)
+        panels = ceildiv(self.keys, self.width)
+        ev.loop("q", panels, lambda q, _: self._score_tile(q, row, height, staged, z, packed))
         ev.leaves[staged] = z
         probabilities = self.roles.output.lhs
         p = self._local(probabilities, row, height)
-        nest(ev, [height], lambda at, _: self._softmax_row(row + at[0], p))
+        ev.loop("r", height, lambda i, _: self._softmax_row(row + i, p))
         ev.leaves[probabilities] = p
         self._values(row, height)
         ev.leaves.clear()
@@ -186,7 +181,7 @@ class AttentionKernel:
         with ev.lanes_as(rows, Lane(str(n), self.width)):
             ev.store(z, index, got)
 
-    def _softmax_row(self, row: Dim, p: Leaf) -> Carried:
+    def _softmax_row(self, row: Dim, p: Leaf) -> None:
         """The reductions of one row in order, then the probabilities; the last summed operand is kept on the way."""
         ev = self.kernel.ev
         leaves = dict(ev.leaves)
@@ -199,16 +194,11 @@ class AttentionKernel:
                 ev.leaves[x] = keep
         target = self.roles.output.lhs
         if target not in ev.leaves:
-
-            def tile(index: Index, _: Carried) -> list[Value]:
-                ev.store(p, index, ev.value(target, index))
-                return []
-
-            for _ in self._row_tiles(row)(tile, lambda _: ()):
+            store = self._row_tiles(row)(lambda index, _: ev.store(p, index, ev.value(target, index)), lambda _: ())
+            for _ in store:
                 pass
         ev.leaves.clear()
         ev.leaves.update(leaves)
-        return ()
 
     def _reduce_row(self, op: Op, row: Dim, keep: Leaf | None) -> None:
         ev = self.kernel.ev
@@ -226,7 +216,7 @@ class AttentionKernel:
     def _row_tiles(self, row: Dim) -> RowTiles:
         """Tiles over the keys of one row of scores."""
 
-        def run(body: Callable[[Index, Carried], Sequence[Value]], init: Callable[[int], Carried]) -> Iterator[Carried]:
+        def run(body: AtIndex, init: Callable[[int], Carried]) -> Iterator[Carried]:
             for piece in pieces(self.keys, self.lanes * 4, self.lanes):
                 yield for_piece(self.kernel, piece, lambda at, c: body(self._index(row, at), c), init(piece.width))
 
@@ -238,12 +228,8 @@ class AttentionKernel:
         columns = shape_of(self.roles.output.result)[-1]
         vectors = min(2, max(1, -(-columns // self.lanes))) if isinstance(columns, int) else 2
         width = _width(columns, vectors, self.lanes)
-
-        def tile(q: Dim, _: Carried) -> Carried:
-            self._value_tile(q, row, height, width, columns)
-            return ()
-
-        self.kernel.ev.loop("q", ceildiv(columns, width), tile)
+        panels = ceildiv(columns, width)
+        self.kernel.ev.loop("q", panels, lambda q, _: self._value_tile(q, row, height, width, columns))
 
     def _value_tile(self, q: Dim, row: Dim, height: int, width: int, columns: Dim) -> None:
         kernel, space, work = self.kernel, self.kernel.space, self.roles.output

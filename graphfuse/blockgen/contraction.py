@@ -272,7 +272,7 @@ class ContractionKernel:
 
     # one panel of columns
 
-    def _panel(self, panel: Dim, at: Index, row_at: Dim, row_block: int | None) -> list[Value]:
+    def _panel(self, panel: Dim, at: Index, row_at: Dim, row_block: int | None) -> None:
         packed = None if self.contiguous or self.elementwise else self._pack(panel, at)
 
         def tile(row: Dim, height: int) -> None:
@@ -283,7 +283,6 @@ class ContractionKernel:
         else:
             block_rows = None if row_block is None else (row_at, row_block)
             for_row_tiles(self.kernel, self.rows, self.tile.rows, block_rows, tile)
-        return []
 
     def _position(self, at: Index, row: Dim, column: Dim) -> Index:
         where: list[Dim] = [0] * len(self.dims)
@@ -345,17 +344,15 @@ class ContractionKernel:
             first = ev.bind("m", 0, rows - count, ev.index(minimum(first, rows - count)))
         depth, lanes = self._depth(), self.kernel.machine.lanes(elem)
 
-        def copied(k: Index, _: Carried) -> Carried:
+        def copied(k: Index, _: Carried) -> None:
             where = depth.to_index(k)
 
-            def some(r: Dim, _: Carried) -> Carried:
+            def some(r: Dim, _: Carried) -> None:
                 got = ev.value(work.lhs, work.lhs_at(self._position(at, first + r, 0), where))
                 ev.store(leaf, (depth.flat(k), r), ev.shaped(got, ev.full_shape()))
-                return ()
 
             for piece in pieces(count, 2 * lanes, lanes):
                 for_piece(self.kernel, piece, some)
-            return ()
 
         nest(ev, depth.extents, copied)
         self.rows_at = (leaf, first)

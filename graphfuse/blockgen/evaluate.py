@@ -65,6 +65,8 @@ def running_elem(kind: str, elem: Scalar) -> Scalar:
 
 Handler = Callable[["Evaluator", Op, Index], Value]
 """Code for an op's result at an index."""
+Yielded = Sequence[Value] | None
+"""What a body hands on; None is nothing."""
 
 
 class Evaluator:
@@ -132,7 +134,7 @@ class Evaluator:
         self,
         hint: str,
         count: Dim,
-        body: Callable[[Dim, tuple[Value, ...]], Sequence[Value]],
+        body: Callable[[Dim, tuple[Value, ...]], Yielded],
         carried: Sequence[Value] = (),
         start: Dim = 0,
         *,
@@ -143,37 +145,30 @@ class Evaluator:
         A loop of one iteration or none is no loop, unless `inline` is false.
         """
         if inline and isinstance(count, int) and isinstance(start, int) and count - start <= 1:
-            return tuple(carried) if count <= start else tuple(body(start, tuple(carried)))
+            return tuple(carried) if count <= start else tuple(body(start, tuple(carried)) or ())
         lower, upper = self.index(start), self.index(count)
         var = self.space.fresh(hint, start, count - 1)
         params = Params((I64, *(v.type for v in carried)), (str(var), *(v.hint or "acc" for v in carried)))
         self._env[str(var)] = params.values[0]
-        with self._scope():
-            out = body(var, params.values[1:])
-            self.builder.op(control.yield_, *out)
-            inner = self.builder.block(params)
+        inner = self.body(params, lambda: body(var, params.values[1:]))
         return self.builder.op(control.for_, lower, upper, *carried, bodies=(inner,)).results
 
     def branch(
         self,
         condition: Value,
-        then: Callable[[], Sequence[Value]],
-        other: Callable[[tuple[Type, ...]], Sequence[Value]],
+        then: Callable[[], Yielded],
+        other: Callable[[tuple[Type, ...]], Yielded] = lambda _: None,
     ) -> tuple[Value, ...]:
         """`if condition`: `then()` and `other(types)` emit the branches; `other` is told what to yield."""
-        with self._scope():
-            yielded = tuple(then())
-            self.builder.op(control.yield_, *yielded)
-            first = self.builder.block(Params(()))
-        with self._scope():
-            self.builder.op(control.yield_, *other(tuple(v.type for v in yielded)))
-            second = self.builder.block(Params(()))
+        first = self.body(Params(()), then)
+        types = tuple(v.type for v in first.terminator.operands)
+        second = self.body(Params(()), lambda: other(types))
         return self.builder.op(control.if_, condition, bodies=(first, second)).results
 
-    def body(self, params: Params, fill: Callable[[], Sequence[Value]]) -> Block:
+    def body(self, params: Params, fill: Callable[[], Yielded]) -> Block:
         """A body under these parameters; `fill` emits it and gives what it yields."""
         with self._scope():
-            self.builder.op(control.yield_, *fill())
+            self.builder.op(control.yield_, *(fill() or ()))
             return self.builder.block(params)
 
     # scalars and index arithmetic

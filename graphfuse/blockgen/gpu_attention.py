@@ -25,7 +25,7 @@ from typing import Literal
 
 from graphfuse.blockgen import gpu_attention_tile
 from graphfuse.blockgen.attention import AttentionKernel
-from graphfuse.blockgen.evaluate import Lane, accumulator
+from graphfuse.blockgen.evaluate import Lane, Yielded, accumulator
 from graphfuse.blockgen.gpu_attention_tile import AttentionTile
 from graphfuse.blockgen.gpu_contraction import operand_tile
 from graphfuse.blockgen.gpu_factors import Boxed, Factor, find_box
@@ -35,7 +35,7 @@ from graphfuse.blockgen.gpu_reduction import levels
 from graphfuse.blockgen.gpu_tiles import at_most, in_chunks, lane_along, power_of_two
 from graphfuse.blockgen.index import Index, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import Carried, Fold, across, digits, live_or, live_or_neutral, programs
+from graphfuse.blockgen.loops import AtIndex, Carried, Fold, across, digits, live_or, live_or_neutral, programs
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import store_results
 from graphfuse.dialects import block, graph
@@ -306,19 +306,15 @@ class GpuAttention(AttentionKernel):
             (acc,) = in_chunks(kernel, self.depth, MAX_DEPTH, chunk, (acc,))
         return ev.cast(acc, self.elem)
 
-    def _walk(self, step: Callable[[Index, Carried], Sequence[Value]], start: Carried) -> Carried:
+    def _walk(self, step: AtIndex, start: Carried) -> Carried:
         """`step(index of the scores, carried)` for each block of keys."""
-        return in_chunks(
-            self.kernel,
-            self.keys,
-            self.keys_width,
-            lambda lane, key, carried: self._at_keys(lane, key, step, carried),
-            start,
-        )
 
-    def _at_keys(
-        self, lane: Lane, key: Dim, step: Callable[[Index, Carried], Sequence[Value]], carried: Carried
-    ) -> Sequence[Value]:
+        def chunk(lane: Lane, key: Dim, carried: Carried) -> Yielded:
+            return self._at_keys(lane, key, step, carried)
+
+        return in_chunks(self.kernel, self.keys, self.keys_width, chunk, start)
+
+    def _at_keys(self, lane: Lane, key: Dim, step: AtIndex, carried: Carried) -> Yielded:
         """A step on the scores of a block of keys, under lanes over rows and keys."""
         ev, index = self.kernel.ev, self._index(self.row, key)
         scores = self._scores(lane, key)
@@ -438,7 +434,7 @@ class GpuAttention(AttentionKernel):
         t = tile_of(out)
         return ev.emit(block.select, ev.shaped(nothing, t.shape), ev.const(0.0, t.elem, t.shape), out)
 
-    def _visit(self, step: Callable[[bool, Index, Carried], Sequence[Value]], start: Carried) -> Carried:
+    def _visit(self, step: Callable[[bool, Index, Carried], Yielded], start: Carried) -> Carried:
         """`step(seen whole?, index, carried)` for blocks of keys: first those that some rows do not see whole."""
         kernel, space, scores, width = self.kernel, self.kernel.space, self.scores, self.keys_width
         assert scores is not None
@@ -466,7 +462,7 @@ class GpuAttention(AttentionKernel):
 
     def _blocks(
         self,
-        step: Callable[[bool, Index, Carried], Sequence[Value]],
+        step: Callable[[bool, Index, Carried], Yielded],
         carried: Carried,
         begin: Dim,
         end: Dim,
@@ -477,7 +473,7 @@ class GpuAttention(AttentionKernel):
         if begin == end:
             return carried
 
-        def chunk(t: Dim, carried: Carried) -> Sequence[Value]:
+        def chunk(t: Dim, carried: Carried) -> Yielded:
             if whole:
                 var = kernel.space.fresh("l", 0, width - 1)
                 lane, key = Lane(str(var), width), t * width + var

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from graphfuse.blockgen.access import Accesses, Merged, Walk, merged_index
-from graphfuse.blockgen.evaluate import Lane
+from graphfuse.blockgen.evaluate import Lane, Yielded
 from graphfuse.blockgen.gpu_tiles import at_most, fitting, in_chunks, in_whole_or_part, tiled_programs, warps_for
 from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
@@ -179,14 +179,14 @@ class AxisReduction:
         return merged_index(len(self.shape), self.dims, where)
 
     def _walk(
-        self, at: Index, kept: Sequence[Lane], step: Callable[[Value, Dim, Carried], Sequence[Value]], start: Carried
+        self, at: Index, kept: Sequence[Lane], step: Callable[[Value, Dim, Carried], Yielded], start: Carried
     ) -> Carried:
         """`step(element, position along the innermost reduced dim, carried)` over all chunks of the reduced dims."""
         kernel, ev = self.kernel, self.kernel.ev
         *outer, last = [self.dims[i].extent for i in self.reduced]
 
         def along(place: Index, carried: Carried) -> Carried:
-            def chunk(lane: Lane, position: Dim, values: Carried) -> Sequence[Value]:
+            def chunk(lane: Lane, position: Dim, values: Carried) -> Yielded:
                 with ev.lanes_as(*self._ordered(kept, lane)):
                     return step(self.terms.of(self._index(at, (*place, position))), position, values)
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from graphfuse.blockgen.evaluate import Lane, accumulator
+from graphfuse.blockgen.evaluate import Lane, Yielded, accumulator
 from graphfuse.blockgen.gpu_tiles import (
     VECTOR_BYTES,
     at_most,
@@ -28,7 +28,7 @@ from graphfuse.blockgen.gpu_tiles import (
 )
 from graphfuse.blockgen.index import Index, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import Carried, Fold, across, live_or_neutral, nest, programs
+from graphfuse.blockgen.loops import AtIndex, Carried, Fold, across, live_or_neutral, nest, programs
 from graphfuse.blockgen.reduction import RowKernel
 from graphfuse.blockgen.tiling import cost_per_element
 from graphfuse.dialects import block, graph
@@ -150,18 +150,13 @@ class _GpuRows(RowKernel):
             self._walk_all()
         else:
 
-            def as_tile() -> list[Value]:
+            def as_tile() -> None:
                 lane, position = lane_along(kernel, row, DYNAMIC_TILE, 0)
                 with ev.lanes_as(lane):
                     self._tile((position,), 0)
-                return []
-
-            def in_chunks(_: object) -> list[Value]:
-                self._walk_all()
-                return []
 
             fits = ev.emit(block.le, ev.index(row), ev.const(DYNAMIC_TILE, I64))
-            ev.branch(fits, as_tile, in_chunks)
+            ev.branch(fits, as_tile, lambda _: self._walk_all())
         cost = cost_per_element(kernel.machine.core, kernel.work)
         work = positions(self.extents) * max(1, round(cost * 16)) // 1024
         return kernel.finish(grid, work, {"warps": warps_for(self._chunk(), 8, 32)})
@@ -204,20 +199,18 @@ class _GpuRows(RowKernel):
         self.remember(largest, most)
         self.remember(total, across(ev, "sum", ev.emit(block.mul, acc, scale), (0,), elem))
 
-    def tiles(
-        self, body: Callable[[Index, Carried], Sequence[Value]], init: Callable[[int], Carried]
-    ) -> Iterator[Carried]:
+    def tiles(self, body: AtIndex, init: Callable[[int], Carried]) -> Iterator[Carried]:
         """A run of chunks."""
         yield self._walk(body, init(self._chunk()))
 
-    def _walk(self, step: Callable[[Index, Carried], Sequence[Value]], start: Sequence[Value]) -> Carried:
+    def _walk(self, step: AtIndex, start: Sequence[Value]) -> Carried:
         """Carry values over the chunks of a row, the other way than the walk before."""
         kernel, ev = self.kernel, self.kernel.ev
         *outer, last = self.extents
         backwards, self.backwards = self.backwards, not self.backwards
 
         def along(at: Index, carried: Carried) -> Carried:
-            def chunk(lane: Lane, position: Dim, values: Carried) -> Sequence[Value]:
+            def chunk(lane: Lane, position: Dim, values: Carried) -> Yielded:
                 with ev.lanes_as(lane):
                     return step((*at, position), values)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from graphfuse.blockgen.evaluate import Lane
+from graphfuse.blockgen.evaluate import Lane, Yielded
 from graphfuse.blockgen.kernel import Kernel
 from graphfuse.blockgen.loops import Carried, programs
 from graphfuse.dialects import block
@@ -18,7 +18,7 @@ from graphfuse.ir.types import I64, Scalar
 from graphfuse.symbolic import Dim, Ranges, bounds, ceildiv, exact_div, floordiv
 from graphfuse.targets.machine import WARP
 
-AtChunk = Callable[[Lane, Dim, Carried], Sequence[Value]]
+AtChunk = Callable[[Lane, Dim, Carried], Yielded]
 """Emits what happens in a chunk of a dim, given its lane and position, and gives the next carried values."""
 
 VECTOR_BYTES = 16
@@ -102,10 +102,9 @@ def in_whole_or_part(kernel: Kernel, lanes: Sequence[Lane], body: Callable[[], o
     """Emit `body` under the lanes: where their limits cut nothing off without them, elsewhere with them."""
     ev = kernel.ev
 
-    def with_lanes(*chosen: Lane) -> list[Value]:
+    def with_lanes(*chosen: Lane) -> None:
         with ev.lanes_as(*chosen):
             body()
-        return []
 
     def ever_whole(lane: Lane) -> bool:
         assert lane.limit is not None
@@ -131,7 +130,7 @@ def in_chunks(
     Backwards, the cut one comes first, and then the whole ones from the last on.
     """
 
-    def chunk(first: Dim, values: Carried, *, whole: bool) -> Sequence[Value]:
+    def chunk(first: Dim, values: Carried, *, whole: bool) -> Yielded:
         lane, position = lane_along(kernel, extent, width, first)
         return step(Lane(lane.name, width) if whole else lane, position, values)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from graphfuse.blockgen.evaluate import Evaluator, Lane, accumulator
+from graphfuse.blockgen.evaluate import Evaluator, Lane, Yielded, accumulator
 from graphfuse.blockgen.index import Index, unravel
 from graphfuse.blockgen.kernel import Kernel, positions
 from graphfuse.blockgen.tiling import Piece
@@ -16,9 +16,11 @@ from graphfuse.ir.types import I64, Scalar, Tile
 from graphfuse.symbolic import Dim, ceildiv, minimum
 
 Carried = tuple[Value, ...]
-AtPosition = Callable[[Dim, Carried], Sequence[Value]]
+AtPosition = Callable[[Dim, Carried], Yielded]
 """Emits what happens at a position along one dim (an expression in a lane), and gives the next carried values."""
-RowTiles = Callable[[Callable[[Index, Carried], Sequence[Value]], Callable[[int], Carried]], Iterable[Carried]]
+AtIndex = Callable[[Index, Carried], Yielded]
+"""The same at an index."""
+RowTiles = Callable[[AtIndex, Callable[[int], Carried]], Iterable[Carried]]
 """Runs a body over all tiles of a row, given what a run of tiles of a width begins with; its last values."""
 
 
@@ -43,7 +45,7 @@ def for_piece(kernel: Kernel, piece: Piece, body: AtPosition, init: Carried = ()
     """Run `body` over the tiles of a piece, one lane dim wide; `start` is where the piece's dim begins."""
     ev, space = kernel.ev, kernel.space
 
-    def tile(t: Dim, carried: Carried) -> Sequence[Value]:
+    def tile(t: Dim, carried: Carried) -> Yielded:
         lane = space.fresh("l", 0, piece.width - 1)
         first = start + piece.start + t * piece.width
         limit = None if piece.limit is None else start + piece.limit - first
@@ -53,14 +55,12 @@ def for_piece(kernel: Kernel, piece: Piece, body: AtPosition, init: Carried = ()
     return ev.loop("t", piece.count, tile, init)
 
 
-def nest(
-    ev: Evaluator, shape: Sequence[Dim], body: Callable[[Index, Carried], Sequence[Value]], init: Carried = ()
-) -> Carried:
+def nest(ev: Evaluator, shape: Sequence[Dim], body: AtIndex, init: Carried = ()) -> Carried:
     """Nested loops over a shape, carrying values through."""
 
     def level(left: Sequence[Dim], at: Index, carried: Carried) -> Carried:
         if not left:
-            return tuple(body(at, carried))
+            return tuple(body(at, carried) or ())
         return ev.loop("r", left[0], lambda var, c: level(left[1:], (*at, var), c), carried)
 
     return level(list(shape), (), init)
@@ -81,30 +81,22 @@ def for_row_tiles(
         here = minimum(rows - first, block_rows[1])
     exact = isinstance(rows, int) and rows % height == 0 and (block_rows is None or block_rows[1] % height == 0)
 
-    def tiles() -> list[Value]:
-        def tile(t: Dim, _: Carried) -> list[Value]:
-            row: Dim = first + t * height
-            if not exact:
-                row = ev.bind("m", 0, rows - height, ev.index(minimum(row, rows - height)))
-            body(row, height)
-            return []
+    def tile(t: Dim, _: Carried) -> None:
+        row: Dim = first + t * height
+        if not exact:
+            row = ev.bind("m", 0, rows - height, ev.index(minimum(row, rows - height)))
+        body(row, height)
 
-        ev.loop("t", space.simplify(ceildiv(here, height)), tile)
-        return []
+    def tiles() -> Carried:
+        return ev.loop("t", space.simplify(ceildiv(here, height)), tile)
+
+    def short(_: object) -> Carried:
+        return ev.loop("m", space.simplify(here), lambda m, _: body(first + m, 1))
 
     if height == 1 or space.nonnegative(rows - height):
         tiles()
-        return
-
-    def one(m: Dim, _: Carried) -> list[Value]:
-        body(first + m, 1)
-        return []
-
-    def short(_: object) -> list[Value]:
-        ev.loop("m", space.simplify(here), one)
-        return []
-
-    ev.branch(ev.emit(block.ge, ev.index(rows), ev.const(height, I64)), tiles, short)
+    else:
+        ev.branch(ev.emit(block.ge, ev.index(rows), ev.const(height, I64)), tiles, short)
 
 
 # reductions

@@ -63,9 +63,8 @@ def emit(kernel: Kernel) -> Func:
         size = ev.bind("size", 1, core.chunk, code)
     kernel.read_ahead(lambda elem: core.ahead_bytes // elem.bytes)
 
-    def store(position: Dim, _: Carried) -> Carried:
+    def store(position: Dim, _: Carried) -> None:
         kernel.store_outputs(merged_index(len(domain), dims, (*at, position)), domain)
-        return ()
 
     cuts = _cuts(found, names[inner.last], size) if isinstance(size, int) else []
     for piece in _cut_pieces(cuts, width, vector) if 1 < len(cuts) - 1 <= MAX_PARTS else pieces(size, width, vector):
@@ -104,12 +103,11 @@ def _squares(kernel: Kernel, dims: Sequence[Merged], dense: int, domain: Sequenc
     row = space.fresh("l", 0, side - 1)
     at.insert(dense, line * side + row)
 
-    def square(t: Dim, _: Carried) -> Carried:
+    def square(t: Dim, _: Carried) -> None:
         column = space.fresh("l", 0, side - 1)
         with ev.lanes_as(Lane(str(row), side), Lane(str(column), side)):
             place = (*at, chunk * columns + t * side + column)
             kernel.store_outputs(merged_index(len(domain), dims, place), domain)
-        return ()
 
     ev.loop("t", columns // side, square)
     return kernel.finish(grid, max(1, round(side * columns * cost)))

@@ -279,23 +279,21 @@ def pack_panel(
     def position(walked: Index) -> Index:
         return tuple(walked[order.index(i)] for i in range(len(walked)))
 
-    def block_of_rows(walked: Index, _: Carried) -> Carried:
+    def block_of_rows(walked: Index, _: Carried) -> None:
         kk = space.fresh("kk", 0, turned - 1)
         at = position((*walked[:-1], walked[-1] * turned + kk))
         with ev.lanes_as(Lane(str(kk), turned), lane):
             got = ev.shaped(ev.value(work.rhs, work.rhs_at(index, depth.to_index(at))), ev.full_shape())
             leaf, where = to(depth.flat(at))
             ev.store(leaf, where, got)
-        return ()
 
-    def row(walked: Index, _: Carried) -> Carried:
+    def row(walked: Index, _: Carried) -> None:
         at = position((*walked[:-1], walked[-1] + done) if done else walked)
         with ev.lanes_as(lane):
             got = ev.shaped(ev.value(work.rhs, work.rhs_at(index, depth.to_index(at))), (lane.extent,))
         with ev.lanes_as(Lane(lane.name, lane.extent)):
             leaf, where = to(depth.flat(at))
             ev.store(leaf, where, got)
-        return ()
 
     outer = [depth.extents[i] for i in order[:-1]]
     if blocks:

@@ -15,12 +15,12 @@ from graphfuse.blockgen.access import AccessAnalysis, Accesses, Merged, Walk, me
 from graphfuse.blockgen.evaluate import Leaf
 from graphfuse.blockgen.index import Index, reshape_index, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import Carried, Fold, fold_row, for_piece, nest, programs
+from graphfuse.blockgen.loops import AtIndex, Carried, Fold, fold_row, for_piece, nest, programs
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.tiling import TRANSCENDENTAL, Piece, cost_per_element, pieces
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Value, attr_ints
-from graphfuse.symbolic import Dim, product
+from graphfuse.symbolic import product
 
 
 def emit(kernel: Kernel) -> Func:
@@ -116,7 +116,7 @@ class RowKernel:
         """The outputs that have an element per row, and the others in a walk."""
         self.store_row_values()
         if self.whole:
-            for _ in self.tiles(lambda row, _: self.store_whole(row) or (), lambda _: ()):
+            for _ in self.tiles(lambda row, _: self.store_whole(row), lambda _: ()):
                 pass
 
     # how a processor walks a row
@@ -154,9 +154,7 @@ class RowKernel:
         pointer = self.kernel.ev.emit(block.alloc, elem=element_of(value), count=count)
         return Leaf(pointer, (*(0 for _ in range(row)), *strides[row:]), shape)
 
-    def tiles(
-        self, body: Callable[[Index, Carried], Sequence[Value]], init: Callable[[int], Carried]
-    ) -> Iterator[Carried]:
+    def tiles(self, body: AtIndex, init: Callable[[int], Carried]) -> Iterator[Carried]:
         """Run `body` over all tiles of the row: loops over its outer dims, lanes along the innermost."""
         kernel = self.kernel
         vector = kernel.machine.lanes(element_of(kernel.outputs[0]))
@@ -164,10 +162,7 @@ class RowKernel:
         for piece in pieces(extent, vector * 4, vector):
 
             def along(at: Index, carried: Carried, piece: Piece = piece) -> Carried:
-                def tile(position: Dim, inner: Carried) -> Sequence[Value]:
-                    return body((*at, position) if self.row else (), inner)
-
-                return for_piece(kernel, piece, tile, carried)
+                return for_piece(kernel, piece, lambda p, inner: body((*at, p) if self.row else (), inner), carried)
 
             yield nest(kernel.ev, outer, along, init(piece.width))
 

@@ -50,7 +50,7 @@ def emit_scan(kernel: Kernel) -> Func:
     return kernel.finish(grid, per_line)
 
 
-def scan_line(kernel: Kernel, op: Op, at: Mapping[int, Dim]) -> Carried:
+def scan_line(kernel: Kernel, op: Op, at: Mapping[int, Dim]) -> None:
     """The loop along the axis; sums and products of floats are carried in f64."""
     ev = kernel.ev
     (x,) = op.operands
@@ -72,7 +72,6 @@ def scan_line(kernel: Kernel, op: Op, at: Mapping[int, Dim]) -> Carried:
         return [after]
 
     ev.loop("r", shape[axis], step, [ev.const(neutral(kind, wide), wide, tile_shape)])
-    return ()
 
 
 # scatters
@@ -98,14 +97,9 @@ def _lines(kernel: Kernel, shape: Sequence[Dim], elem: Scalar, body: Callable[[I
         return
     vector = kernel.machine.lanes(elem)
 
-    def line(outer: Index, _: Carried) -> Carried:
-        def tile(position: Dim, __: Carried) -> list[Value]:
-            body((*outer, position))
-            return []
-
+    def line(outer: Index, _: Carried) -> None:
         for piece in pieces(shape[-1], vector * 4, vector):
-            for_piece(kernel, piece, tile)
-        return ()
+            for_piece(kernel, piece, lambda position, _: body((*outer, position)))
 
     nest(kernel.ev, shape[:-1], line)
 
@@ -126,14 +120,14 @@ def _store(kernel: Kernel, op: Op, where: Index, update: Value) -> None:
     ev.store(kernel.stores[0], where, update)
 
 
-def _update_along(kernel: Kernel, op: Op, at: Index) -> Carried:
+def _update_along(kernel: Kernel, op: Op, at: Index) -> None:
     (_, indices, updates), axis = op.operands, attr_int(op, "axis")
     place, inside = _position(kernel, indices, at, shape_of(op.result)[axis])
     target = (*at[:axis], place, *at[axis + 1 :])
-    return _where(kernel, [inside], lambda: _store(kernel, op, target, kernel.ev.value(updates, at)))
+    _where(kernel, [inside], lambda: _store(kernel, op, target, kernel.ev.value(updates, at)))
 
 
-def _update_slice(kernel: Kernel, op: Op, at: Index) -> Carried:
+def _update_slice(kernel: Kernel, op: Op, at: Index) -> None:
     _, indices, updates = op.operands
     shape = shape_of(op.result)
     depth = static(shape_of(indices)[-1])
@@ -144,14 +138,13 @@ def _update_slice(kernel: Kernel, op: Op, at: Index) -> Carried:
         _store(kernel, op, (*found, *rest), kernel.ev.value(updates, (*at, *rest)))
 
     conditions = [inside for _, inside in places]
-    return _where(kernel, conditions, lambda: _lines(kernel, shape[depth:], element_of(op.result), element))
+    _where(kernel, conditions, lambda: _lines(kernel, shape[depth:], element_of(op.result), element))
 
 
-def _where(kernel: Kernel, conditions: Sequence[Value], body: Callable[[], None]) -> Carried:
+def _where(kernel: Kernel, conditions: Sequence[Value], body: Callable[[], None]) -> None:
     """`body()` if all conditions hold: what is written out of range is dropped."""
     ev = kernel.ev
-    if not conditions:
+    if conditions:
+        ev.branch(functools.reduce(lambda a, b: ev.emit(block.and_, a, b), conditions), body)
+    else:
         body()
-        return ()
-    every = functools.reduce(lambda a, b: ev.emit(block.and_, a, b), conditions)
-    return ev.branch(every, lambda: body() or (), lambda _: ())

@@ -39,46 +39,36 @@ def emit(kernel: Kernel) -> Func:
         rising = ordered(ev, ev.value(x, index(i)))
         return rising if op.attrs.get("largest", True) else ev.emit(block.ELEMENTWISE["not"], rising)
 
-    def fill(i: Dim, _: Carried) -> Carried:
+    def fill(i: Dim, _: Carried) -> None:
         heap.store(ev.index(i), (key(i), ev.index(i)))
-        return ()
 
-    def order(i: Dim, _: Carried) -> Carried:
+    def order(i: Dim, _: Carried) -> None:
         place = ev.index(floordiv(count, 2) - 1 - i)
         heap.sink(place, ev.index(count), heap.load(place))
-        return ()
 
-    def offer(i: Dim, _: Carried) -> Carried:
+    def offer(i: Dim, _: Carried) -> None:
         found, top = (key(i), ev.index(i)), ev.const(0, I64)
+        ev.branch(heap.before(found, heap.load(top)), lambda: heap.sink(top, ev.index(count), found))
 
-        def take() -> Carried:
-            heap.sink(top, ev.index(count), found)
-            return ()
-
-        ev.branch(heap.before(found, heap.load(top)), take, lambda _: ())
-        return ()
-
-    def sort(i: Dim, _: Carried) -> Carried:
+    def sort(i: Dim, _: Carried) -> None:
         end, top = ev.index(count - 1 - i), ev.const(0, I64)
         last = heap.load(end)
         heap.store(end, heap.load(top))
         heap.sink(top, end, last)
-        return ()
 
     stored = dict(zip(kernel.outputs, kernel.stores, strict=True))
 
-    def give(rank: Dim, _: Carried) -> Carried:
+    def give(rank: Dim, _: Carried) -> None:
         number = heap.load(ev.index(rank))[1]
         where = ev.bind("g", 0, shape[axis] - 1, number)
         for value, code in zip(op.results, (lambda: ev.value(x, index(where)), lambda: number), strict=True):
             if value in stored:
                 ev.store(stored[value], index(rank), code())
-        return ()
 
     ev.loop("i", count, fill, inline=False)
     ev.loop("h", floordiv(count, 2), order, inline=False)
     some = ev.emit(block.lt, ev.const(0, I64), ev.index(count))
-    ev.branch(some, lambda: ev.loop("r", shape[axis], offer, start=count, inline=False), lambda _: ())
+    ev.branch(some, lambda: ev.loop("r", shape[axis], offer, start=count, inline=False))
     ev.loop("s", count - 1, sort, inline=False)
     ev.loop("o", count, give, inline=False)
     return kernel.finish(grid, shape[axis] * 2 + count * 32)
