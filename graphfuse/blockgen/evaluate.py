@@ -121,6 +121,14 @@ class Evaluator:
         """Declare that `code` is `value` at `index` for the rest of this scope."""
         self._memo[-1][value, self._key(index)] = code
 
+    def _once(self, key: object, make: Callable[[], Value]) -> Value:
+        """The code for something, which this scope or one around it may have."""
+        for memo in reversed(self._memo):
+            if key in memo:
+                return memo[key]
+        self._memo[-1][key] = code = make()
+        return code
+
     def _key(self, index: Index) -> Index:
         return tuple(self.space.simplify(i) for i in index)
 
@@ -184,18 +192,15 @@ class Evaluator:
         dim = self.space.simplify(dim)
         if isinstance(dim, int):
             return self.const(dim, I64)
-        key = ("index", dim)
-        for memo in reversed(self._memo):
-            if key in memo:
-                return memo[key]
+        return self._once(("index", dim), lambda: self._indexed(dim))
+
+    def _indexed(self, dim: Dim) -> Value:
         names = tuple(sorted(n for n in symbols(dim) if n in self._env or self._lane(n) is not None))
         operands = [self._variable(n) for n in names]
         shape = self._joint_shape([v.type for v in operands])
         if shape is not None:
             operands = [self.shaped(v, shape) if isinstance(v.type, Tile) else v for v in operands]
-        code = self.emit(block.index, *operands, expr=dim, names=names)
-        self._memo[-1][key] = code
-        return code
+        return self.emit(block.index, *operands, expr=dim, names=names)
 
     def _lane(self, name: str) -> int | None:
         return next((i for i, lane in enumerate(self.lanes) if lane.name == name), None)
@@ -217,8 +222,10 @@ class Evaluator:
             return None
         return tuple(max(sizes) for sizes in zip(*shapes, strict=True))
 
-    def shaped(self, value: Value, shape: tuple[int, ...]) -> Value:
-        """`value` repeated to a tile of that shape."""
+    def shaped(self, value: Value, shape: tuple[int, ...] | None) -> Value:
+        """`value` repeated to a tile of that shape; None is that of a scalar, which it is then."""
+        if shape is None:
+            return value
         if not isinstance(value.type, Tile):
             return self.emit(block.splat, value, shape=shape)
         return value if value.type.shape == shape else self.emit(block.broadcast, value, shape=shape)
@@ -226,7 +233,11 @@ class Evaluator:
     def unified(self, values: Sequence[Value]) -> list[Value]:
         """All values with one shape, the smallest that holds each."""
         shape = self._joint_shape([v.type for v in values])
-        return list(values) if shape is None else [self.shaped(v, shape) for v in values]
+        return [self.shaped(v, shape) for v in values]
+
+    def both(self, a: Value | None, b: Value) -> Value:
+        """Where two conditions hold; None always does."""
+        return b if a is None else self.emit(block.and_, *self.unified([a, b]))
 
     def full_shape(self) -> tuple[int, ...]:
         """The tile shape of a value that varies along every lane."""
@@ -297,7 +308,7 @@ class Evaluator:
             shape = self._joint_shape([mask.type, *([Tile(shape, I64)] if shape else [])])
         live = self._inside_limits(shape)
         if live is not None:
-            mask = live if mask is None else self.emit(block.and_, *self.unified([mask, live]))
+            mask = self.both(mask, live)
         offsets = self.index(offset)
         if shape is not None:
             offsets = self.shaped(offsets, shape)
@@ -312,8 +323,7 @@ class Evaluator:
                 continue
             here = self._variable(lane.name)
             assert isinstance(here.type, Tile)
-            test = self.emit(block.lt, here, self.shaped(self.index(lane.limit), here.type.shape))
-            out = test if out is None else self.emit(block.and_, *self.unified([out, test]))
+            out = self.both(out, self.emit(block.lt, here, self.shaped(self.index(lane.limit), here.type.shape)))
         return out
 
     def live_lanes(self) -> Value | None:
@@ -347,13 +357,8 @@ class Evaluator:
 
     def value(self, value: Value, index: Index) -> Value:
         """Code for `value` at `index`; see the module docstring for its type."""
-        key = (value, self._key(index))
-        for memo in reversed(self._memo):
-            if key in memo:
-                return memo[key]
-        code = self._compute(value, key[1])
-        self._memo[-1][key] = code
-        return code
+        index = self._key(index)
+        return self._once((value, index), lambda: self._compute(value, index))
 
     def _compute(self, value: Value, index: Index) -> Value:
         if value in self.leaves:
@@ -399,18 +404,13 @@ class Evaluator:
             here = self.index(at)
             for test, dim in ((block.ge, lo), (block.lt, hi)):
                 holds = self.space.nonnegative(at - lo) if test is block.ge else self.space.below(at, hi)
-                if holds:
-                    continue
-                pair = self.unified([here, self.index(dim)])
-                got = self.emit(test, *pair)
-                condition = got if condition is None else self.emit(block.and_, *self.unified([condition, got]))
+                if not holds:
+                    condition = self.both(condition, self.emit(test, *self.unified([here, self.index(dim)])))
         if condition is None:
             return self.value(source.value, source.index)
         if not isinstance(condition.type, Tile) and self._mask is None:
             return self._branched(condition, source, elem, fill, other)
-        outer, self._mask = self._mask, condition
-        if outer is not None:
-            self._mask = self.emit(block.and_, *self.unified([outer, condition]))
+        outer, self._mask = self._mask, self.both(self._mask, condition)
         self._memo.append({})  # values under the mask must not be reused outside it
         inside = self.value(source.value, source.index)
         self._memo.pop()
@@ -426,7 +426,7 @@ class Evaluator:
             shape = t.shape if isinstance(t, Tile) else None
             if other is None:
                 return [self.const(fill, elem, shape)]
-            return [other if shape is None else self.shaped(other, shape)]
+            return [self.shaped(other, shape)]
 
         def inside() -> list[Value]:
             got = self.value(source.value, source.index)
@@ -448,8 +448,7 @@ class Evaluator:
 
         def nest(left: Sequence[Dim], at: tuple[Dim, ...], acc: Value) -> Value:
             if not left:
-                got = self.cast(term(at), acc_elem)
-                got = got if shape is None else self.shaped(got, shape)
+                got = self.shaped(self.cast(term(at), acc_elem), shape)
                 return self.emit(block.ELEMENTWISE[COMBINE[kind]], acc, got)
             first, *rest = left
             if isinstance(first, int) and first <= unroll:

@@ -164,15 +164,13 @@ def _arg_reduce(ev: Evaluator, op: Op, index: Index) -> Value:
     shape = ev.varying_shape(rest)
 
     def at(i: Dim) -> Value:
-        got = ev.value(x, (*rest[:axis], i, *rest[axis:]))
-        return got if shape is None else ev.shaped(got, shape)
+        return ev.shaped(ev.value(x, (*rest[:axis], i, *rest[axis:])), shape)
 
     def step(var: Dim, carried: tuple[Value, ...]) -> list[Value]:
         best, where = carried
         here = at(var)
         better = is_better(ev, kind, here, best, last=last)
-        i = ev.index(var)
-        i = i if shape is None else ev.shaped(i, shape)
+        i = ev.shaped(ev.index(var), shape)
         return [ev.emit(block.select, better, here, best), ev.emit(block.select, better, i, where)]
 
     worst = ev.const(neutral(kind, elem), elem, shape)
@@ -195,8 +193,7 @@ def _cumulate(ev: Evaluator, op: Op, index: Index) -> Value:
         if any(lane.name in symbols(i) for lane in ev.lanes):  # each lane has its own bounds
             mask = _between(ev, lo, var, hi, shape)
             got = ev.emit(block.select, *ev.unified([mask, got, ev.const(neutral(kind, wide), wide)]))
-        got = got if shape is None else ev.shaped(got, shape)
-        return [ev.emit(block.ELEMENTWISE[COMBINE[kind]], carried[0], got)]
+        return [ev.emit(block.ELEMENTWISE[COMBINE[kind]], carried[0], ev.shaped(got, shape))]
 
     start = ev.const(neutral(kind, wide), wide, shape)
     if any(lane.name in symbols(i) for lane in ev.lanes):

@@ -254,8 +254,7 @@ class AxisReduction:
         """The position found; 0 where there was none."""
         ev, extent = self.kernel.ev, self.dims[self.along].extent
         shape = getattr(found.type, "shape", None)
-        zero, end = ev.const(0, I64, shape), ev.index(extent)
-        end = end if shape is None else ev.shaped(end, shape)
+        zero, end = ev.const(0, I64, shape), ev.shaped(ev.index(extent), shape)
         inside = ev.emit(block.and_, ev.emit(block.ge, found, zero), ev.emit(block.lt, found, end))
         return ev.emit(block.select, inside, found, zero)
 

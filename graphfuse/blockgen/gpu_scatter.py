@@ -43,18 +43,14 @@ def emit(kernel: Kernel) -> Func:
     return Tiling(kernel, domain, compute).emit()
 
 
-def _full(kernel: Kernel, value: Value) -> Value:
-    """A value per lane."""
-    return kernel.ev.shaped(value, kernel.ev.full_shape()) if kernel.ev.lanes else value
-
-
 def _updated(kernel: Kernel, op: Op, held: Value, update: Value, match: Value) -> Value:
     """`held` with the update where it matches."""
     ev = kernel.ev
     kind = str(op.attrs.get("kind", "set"))
-    update = _full(kernel, update)
+    shape = ev.full_shape() or None
+    update = ev.shaped(update, shape)
     new = update if kind == "set" else ev.emit(block.ELEMENTWISE[kind], held, update)
-    return ev.emit(block.select, _full(kernel, match), new, held)
+    return ev.emit(block.select, ev.shaped(match, shape), new, held)
 
 
 def _set_along(kernel: Kernel, op: Op, index: Index) -> Value:
@@ -65,8 +61,7 @@ def _set_along(kernel: Kernel, op: Op, index: Index) -> Value:
     where = tuple((0, index[d], n) for d, n in enumerate(count) if d != axis and n != sizes[d])
     inside: Value | None = None
     for _, i, n in where:
-        test = ev.emit(block.lt, *ev.unified([ev.index(i), ev.index(n)]))
-        inside = test if inside is None else ev.emit(block.and_, *ev.unified([inside, test]))
+        inside = ev.both(inside, ev.emit(block.lt, *ev.unified([ev.index(i), ev.index(n)])))
 
     def step(u: Dim, carried: Carried) -> list[Value]:
         at = (*index[:axis], u, *index[axis + 1 :])
@@ -77,7 +72,7 @@ def _set_along(kernel: Kernel, op: Op, index: Index) -> Value:
         update = ev.guarded(Source(updates, at, where), element_of(updates), 0, None)
         return [_updated(kernel, op, carried[0], update, match)]
 
-    return ev.loop("u", count[axis], step, [_full(kernel, ev.value(x, index))])[0]
+    return ev.loop("u", count[axis], step, [ev.shaped(ev.value(x, index), ev.full_shape() or None)])[0]
 
 
 def _set_slices(kernel: Kernel, op: Op, index: Index) -> Value:
@@ -92,8 +87,7 @@ def _set_slices(kernel: Kernel, op: Op, index: Index) -> Value:
         match: Value | None = None
         for k in range(depth):
             place = from_the_end(ev, ev.value(indices, (*at, k)), sizes[k])
-            same = ev.emit(block.eq, *ev.unified([place, ev.index(index[k])]))
-            match = same if match is None else ev.emit(block.and_, *ev.unified([match, same]))
+            match = ev.both(match, ev.emit(block.eq, *ev.unified([place, ev.index(index[k])])))
 
         def changed() -> list[Value]:
             always = ev.const(value=True, elem=BOOL)
@@ -105,4 +99,4 @@ def _set_slices(kernel: Kernel, op: Op, index: Index) -> Value:
             return list(ev.branch(match, changed, lambda _: [carried[0]]))
         return [_updated(kernel, op, carried[0], ev.value(updates, (*at, *index[depth:])), match)]
 
-    return nest(ev, lead, step, (_full(kernel, ev.value(x, index)),))[0]
+    return nest(ev, lead, step, (ev.shaped(ev.value(x, index), ev.full_shape() or None),))[0]

@@ -113,8 +113,7 @@ def in_whole_or_part(kernel: Kernel, lanes: Sequence[Lane], body: Callable[[], o
     cut = {lane: lane.limit for lane in lanes if lane.limit is not None and ever_whole(lane)}
     condition: Value | None = None
     for lane, limit in cut.items():
-        test = ev.emit(block.ge, ev.index(limit), ev.const(lane.extent, I64))
-        condition = test if condition is None else ev.emit(block.and_, condition, test)
+        condition = ev.both(condition, ev.emit(block.ge, ev.index(limit), ev.const(lane.extent, I64)))
     if condition is None:
         with_lanes(*lanes)
         return

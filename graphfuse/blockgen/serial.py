@@ -64,8 +64,7 @@ def scan_line(kernel: Kernel, op: Op, at: Mapping[int, Dim]) -> None:
     def step(i: Dim, carried: tuple[Value, ...]) -> list[Value]:
         position = shape[axis] - 1 - i if reverse else i
         index = tuple(position if d == axis else at[d] for d in range(len(shape)))
-        got = ev.cast(ev.value(x, index), wide)
-        got = got if tile_shape is None else ev.shaped(got, tile_shape)
+        got = ev.shaped(ev.cast(ev.value(x, index), wide), tile_shape)
         after = ev.emit(block.ELEMENTWISE[COMBINE[kind]], carried[0], got)
         out = carried[0] if exclusive else after
         ev.store(kernel.stores[0], index, ev.cast(out, elem))
