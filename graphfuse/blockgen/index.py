@@ -25,6 +25,7 @@ from graphfuse.symbolic import (
     substitute,
     sym,
     symbols,
+    with_atoms,
 )
 
 Index = tuple[Dim, ...]
@@ -134,14 +135,7 @@ class IndexSpace:
         if isinstance(dim, int) or not _has_call(dim):
             return dim
         if dim not in self._simplified:
-            total: Dim = 0
-            for monomial, c in dim.terms:
-                term: Dim = c
-                for atom, power in monomial:
-                    new = self._simplify_call(atom) if isinstance(atom, Call) else sym(atom.name)
-                    for _ in range(power):
-                        term = term * new
-                total = total + term
+            total = with_atoms(dim, lambda a: self._simplify_call(a) if isinstance(a, Call) else sym(a.name))
             joined = _rejoin(total)
             # what digits made together may be simpler again
             self._simplified[dim] = joined if joined == total else self.simplify(joined)
