@@ -55,11 +55,7 @@ def view_of(op: Op, shape: Sequence[Dim], numbers: Numbers, space: IndexSpace) -
 
 def _mergings(shape: Sequence[Dim]) -> list[tuple[Dim, ...]]:
     """The shape, with its leading dims merged, and flat."""
-    forms = [tuple(shape)]
-    forms += [(product(shape[:i]), *shape[i:]) for i in range(2, len(shape))]
-    if len(shape) > 1:
-        forms.append((product(shape),))
-    return forms
+    return [tuple(shape), *((product(shape[:i]), *shape[i:]) for i in range(2, len(shape) + 1))]
 
 
 def _view(op: Op, tile: Sequence[int], shape: tuple[Dim, ...], numbers: Numbers, space: IndexSpace) -> View:
