@@ -14,7 +14,7 @@ are taken for -inf where every query provably sees some key, as they then round 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphfuse.blockgen.index import Index, IndexSpace, coefficient
@@ -245,10 +245,8 @@ def _facts(v: Value, index: Index, space: IndexSpace, *, holds: bool) -> _Facts:
     if op.kind in (_LT, _LE, _GT, _GE):
         limit = _compared(op, index, space)
         return _Facts() if limit is None else _Facts((limit if holds else limit * -1 - 1,), exact=True)
-    found = sources(op, index, space)
-    if found is not None and len(found) == 1 and not found[0].where:
-        return _facts(found[0].value, found[0].index, space, holds=holds)
-    return _Facts()
+    moved = _moved(op, index, space)
+    return _Facts() if moved is None else _facts(*moved, space, holds=holds)
 
 
 def _joined(a: _Facts, b: _Facts) -> _Facts:
@@ -299,10 +297,14 @@ def _integer(v: Value, index: Index, space: IndexSpace) -> Dim | None:
         return a + b if op.kind is _ADD else a - b if op.kind is _SUB else a * b
     if op.kind is graph.cast and element_of(v).bits >= 32:
         return _integer(op.operands[0], index, space)
+    moved = _moved(op, index, space)
+    return None if moved is None else _integer(*moved, space)
+
+
+def _moved(op: Op, index: Index, space: IndexSpace) -> tuple[Value, Index] | None:
+    """What and where the one element is that a movement op has at an index; None if that depends."""
     found = sources(op, index, space)
-    if found is None or len(found) != 1 or found[0].where:
-        return None
-    return _integer(found[0].value, found[0].index, space)
+    return None if found is None or len(found) != 1 or found[0].where else (found[0].value, found[0].index)
 
 
 class _Assuming:
@@ -335,16 +337,11 @@ class _Assuming:
             return _not(self.condition(op.operands[0]))
         if op.kind in (_AND, _OR):
             return (_and if op.kind is _AND else _or)(*(self.condition(o) for o in op.operands))
-        if op.kind in (graph.broadcast, graph.reshape) and self._keeps_place(op):
-            found = sources(op, self.index, self.space)
-            assert found is not None
-            inner = _Assuming(found[0].index, self.space, self.limits).condition(op.operands[0])
+        moved = _moved(op, self.index, self.space) if op.kind in (graph.broadcast, graph.reshape) else None
+        if moved is not None:
+            inner = _Assuming(moved[1], self.space, self.limits).condition(moved[0])
             return op.kind.build([inner], op.attrs).result if isinstance(inner, Value) else inner
         return v
-
-    def _keeps_place(self, op: Op) -> bool:
-        found = sources(op, self.index, self.space)
-        return found is not None and len(found) == 1 and not found[0].where
 
 
 # blocks of keys
@@ -370,13 +367,9 @@ def span(limits: Sequence[Dim], at: tuple[str, str], rows: tuple[Dim, Dim], keys
         slope = coefficient(limit, query)
         assert isinstance(slope, int)
         first, last = rows if slope >= 0 else rows[::-1]
-        low, high = (_at(limit, {query: r, key: 0}) for r in (first, last))
+        low, high = (substitute(limit, {query: r, key: 0}) for r in (first, last))
         if coefficient(limit, key) == -1:  # key <= low .. high
             all_to, end = minimum(all_to, low + 1), minimum(end, high + 1)
         else:  # key >= -high .. -low
             begin, all_from = maximum(begin, high * -1), maximum(all_from, low * -1)
     return Span(*(space.simplify(d) for d in (begin, all_from, all_to, end)))
-
-
-def _at(dim: Dim, values: Mapping[str, Dim]) -> Dim:
-    return substitute(dim, dict(values))
