@@ -16,24 +16,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator
+from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator, lane_over
 from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import AtIndex, Carried, Fold, RowTiles, fold_row, for_piece, for_row_tiles, programs
 from graphfuse.blockgen.movement import shape_of
-from graphfuse.blockgen.products import (
-    Depth,
-    Product,
-    accumulate,
-    column_limit,
-    pack_panel,
-    product_of,
-    store_results,
-)
+from graphfuse.blockgen.products import Depth, Product, accumulate, column_lane, pack_panel, product_of, store_results
 from graphfuse.blockgen.tiling import matmul_tile, pieces
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Value, made_of
-from graphfuse.symbolic import Dim, ceildiv, product
+from graphfuse.symbolic import Dim, ceildiv, product, sym
 
 QUERY_BLOCK = 128
 """Query rows of one program at most, in whole tiles: enough to repay packing the keys."""
@@ -119,18 +111,15 @@ class AttentionKernel:
     # stage 0: keys as [panel, depth, lane]
 
     def _pack_keys(self) -> Leaf:
-        ev, space = self.kernel.ev, self.kernel.space
-        work = self.roles.scores
+        ev, work = self.kernel.ev, self.roles.scores
         panels = ceildiv(self.keys, self.width)
         depth = self._depth()
         pointer = ev.emit(block.alloc, elem=element_of(work.rhs), count=self.padded * depth.total)
         leaf = Leaf(pointer, (depth.total * self.width, self.width, 1), (panels, depth.total, self.width))
 
         def panel(q: Dim, _: Carried) -> None:
-            n = space.fresh("l", 0, self.width - 1)
-            lane = Lane(str(n), self.width, column_limit(self.keys, self.width, q * self.width))
-            index = self._index(0, q * self.width + n)
-            pack_panel(self.kernel, work, index, lane, depth, lambda k: (leaf, (q, k, n)))
+            lane, key = column_lane(self.kernel, self.keys, self.width, q * self.width)
+            pack_panel(self.kernel, work, self._index(0, key), lane, depth, _packed_at(leaf, q, sym(lane.name)))
 
         ev.loop("q", panels, panel)
         return leaf
@@ -168,17 +157,16 @@ class AttentionKernel:
     def _score_tile(self, q: Dim, row: Dim, height: int, staged: Value, z: Leaf, packed: Leaf | None) -> None:
         """One register tile of scores, taken through the pointwise ops before the first reduction, stored locally."""
         ev, space, work = self.kernel.ev, self.kernel.space, self.roles.scores
-        i, n = space.fresh("l", 0, height - 1), space.fresh("l", 0, self.width - 1)
-        rows = Lane(str(i), height)
-        lanes = Lane(str(n), self.width, column_limit(self.keys, self.width, q * self.width))
-        index = self._index(row + i, q * self.width + n)
-        source = None if packed is None else _packed_at(packed, q, n)
+        rows, row = lane_over(space, height, row)
+        lanes, key = column_lane(self.kernel, self.keys, self.width, q * self.width)
+        index = self._index(row, key)
+        source = None if packed is None else _packed_at(packed, q, sym(lanes.name))
         acc = ev.cast(accumulate(self.kernel, work, index, rows, lanes, self._depth(), source), self.elem)
         with ev.lanes_as(rows, lanes):
             ev.tiles[self.first.result] = (space.position(tuple(index), self.shape), acc)
             got = ev.shaped(ev.value(staged, index), ev.full_shape())
             del ev.tiles[self.first.result]
-        with ev.lanes_as(rows, Lane(str(n), self.width)):
+        with ev.lanes_as(rows, Lane(lanes.name, self.width)):
             ev.store(z, index, got)
 
     def _softmax_row(self, row: Dim, p: Leaf) -> None:
@@ -224,6 +212,11 @@ class AttentionKernel:
 
     # the second contraction
 
+    def _result_index(self, row: Dim, column: Dim) -> Index:
+        """The index into the output."""
+        scores = self._index(row, 0)
+        return tuple(column if w is None else scores[w] for w in self.roles.out_from_scores)
+
     def _values(self, row: Dim, height: int) -> None:
         columns = shape_of(self.roles.output.result)[-1]
         vectors = min(2, max(1, -(-columns // self.lanes))) if isinstance(columns, int) else 2
@@ -232,11 +225,10 @@ class AttentionKernel:
         self.kernel.ev.loop("q", panels, lambda q, _: self._value_tile(q, row, height, width, columns))
 
     def _value_tile(self, q: Dim, row: Dim, height: int, width: int, columns: Dim) -> None:
-        kernel, space, work = self.kernel, self.kernel.space, self.roles.output
-        i, n = space.fresh("l", 0, height - 1), space.fresh("l", 0, width - 1)
-        rows, lanes = Lane(str(i), height), Lane(str(n), width, column_limit(columns, width, q * width))
-        scores = self._index(row + i, 0)
-        index = tuple(q * width + n if w is None else scores[w] for w in self.roles.out_from_scores)
+        kernel, work = self.kernel, self.roles.output
+        rows, row = lane_over(kernel.space, height, row)
+        lanes, column = column_lane(kernel, columns, width, q * width)
+        index = self._result_index(row, column)
         step = next((k for k in (4, 2) if isinstance(self.keys, int) and self.keys % k == 0), 1)
         acc = accumulate(kernel, work, index, rows, lanes, Depth((self.keys,), lambda at: at, step))
         store_results(kernel, work, index, rows, lanes, acc)

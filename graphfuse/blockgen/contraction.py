@@ -20,7 +20,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from graphfuse.blockgen.access import AccessAnalysis, Accesses, Merged, Walk, as_index, dim_names, merged_index
-from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator
+from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator, lane_over
 from graphfuse.blockgen.index import Index, coefficient, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, for_piece, for_row_tiles, nest, programs
@@ -29,7 +29,7 @@ from graphfuse.blockgen.products import (
     Depth,
     Product,
     accumulate,
-    column_limit,
+    column_lane,
     in_fours,
     pack_panel,
     product_of,
@@ -39,7 +39,7 @@ from graphfuse.blockgen.products import (
 from graphfuse.blockgen.tiling import MatmulTile, matmul_tile, panel_vectors, pieces
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Trait, Value
-from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, minimum, mod, product
+from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, minimum, mod, product, sym
 
 
 def emit(kernel: Kernel) -> Func:
@@ -295,16 +295,15 @@ class ContractionKernel:
 
     def _row_tile(self, panel: Dim, at: Index, row: Dim, height: int, packed: Leaf | None) -> None:
         """Accumulate one register tile, then evaluate and store the outputs from it."""
-        kernel, space = self.kernel, self.kernel.space
-        i, n = space.fresh("l", 0, height - 1), space.fresh("l", 0, self.width - 1)
-        column = panel * self.width
-        rows, lanes = Lane(str(i), height), Lane(str(n), self.width, column_limit(self.columns, self.width, column))
-        index = self._position(at, row + i, column + n)
+        kernel = self.kernel
+        rows, row = lane_over(kernel.space, height, row)
+        lanes, column = column_lane(kernel, self.columns, self.width, panel * self.width)
+        index = self._position(at, row, column)
         if self.elementwise:
             acc = self._accumulate_elementwise(index, rows, lanes)
         else:
-            source = None if packed is None else self._packed_at(packed, n)
-            acc = accumulate(kernel, self.work, index, rows, lanes, self._depth(), source, self._packed_row(row + i))
+            source = None if packed is None else self._packed_at(packed, sym(lanes.name))
+            acc = accumulate(kernel, self.work, index, rows, lanes, self._depth(), source, self._packed_row(row))
         store_results(kernel, self.work, index, rows, lanes, acc)
 
     def _depth(self) -> Depth:
@@ -366,22 +365,20 @@ class ContractionKernel:
 
     def _pack(self, panel: Dim, at: Index) -> Leaf:
         """One panel of rhs in program-local memory as [depth, width]."""
-        ev, space, work = self.kernel.ev, self.kernel.space, self.work
+        ev, work = self.kernel.ev, self.work
         depth = self._depth()
         pointer = ev.emit(block.alloc, elem=element_of(work.rhs), count=depth.total * self.width)
         leaf = Leaf(pointer, (self.width, 1), (depth.total, self.width))
         if self.in_fours:
             shape = (exact_div(depth.total, FOUR) or 0, self.width, FOUR)
             leaf = Leaf(pointer, strides_of(shape), shape)
-        n = space.fresh("l", 0, self.width - 1)
-        column = panel * self.width
-        lane = Lane(str(n), self.width, column_limit(self.columns, self.width, column))
-        position = self._position(at, 0, column + n)
+        lane, column = column_lane(self.kernel, self.columns, self.width, panel * self.width)
+        position = self._position(at, 0, column)
         # the dims of k in the order rhs has them in memory: what is next to one another is read while it is cached
         steps = [self._rhs_step(d) for d in self.k_dims]
         order = sorted(range(len(steps)), key=lambda i: steps[i], reverse=True)
         turned = self.kernel.machine.lanes(element_of(work.rhs)) if steps and steps[order[-1]] == 1 else 0
-        pack_panel(self.kernel, work, position, lane, depth, self._packed_at(leaf, n), order, turned)
+        pack_panel(self.kernel, work, position, lane, depth, self._packed_at(leaf, sym(lane.name)), order, turned)
         return leaf
 
     def _packed_at(self, panel: Leaf, lane: Dim) -> Callable[[Dim], tuple[Leaf, Index]]:

@@ -34,6 +34,12 @@ class Lane:
     """Whether the variable's bounds end at the limit: what is proved of it says nothing of lanes past the limit."""
 
 
+def lane_over(space: IndexSpace, width: int, first: Dim = 0, limit: Dim | None = None) -> tuple[Lane, Dim]:
+    """A lane over so many positions of a dim, and the position that it stands for: from `first` on."""
+    var = space.fresh("l", 0, width - 1)
+    return Lane(str(var), width, limit), first + var
+
+
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """Where a value lives in memory: element `index` is at `pointer[offset + index . strides]`."""

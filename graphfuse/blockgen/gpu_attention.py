@@ -25,7 +25,7 @@ from typing import Literal
 
 from graphfuse.blockgen import gpu_attention_tile
 from graphfuse.blockgen.attention import AttentionKernel
-from graphfuse.blockgen.evaluate import Lane, Yielded, accumulator
+from graphfuse.blockgen.evaluate import Lane, Yielded, accumulator, lane_over
 from graphfuse.blockgen.gpu_attention_tile import AttentionTile
 from graphfuse.blockgen.gpu_contraction import operand_tile
 from graphfuse.blockgen.gpu_factors import Boxed, Factor, find_box
@@ -247,10 +247,6 @@ class GpuAttention(AttentionKernel):
         keys = 64 if narrow and values <= 64 else 32  # more and the registers of a thread run out
         keys = max(LEAST_SIDE, min(keys, power_of_two(at_most(self.keys, ranges))))
         return height, keys, max(2, min(8, height * max(values, 64) // (1024 if narrow else 512)))
-
-    def _result_index(self, row: Dim, column: Dim) -> Index:
-        scores = self._index(row, 0)
-        return tuple(column if w is None else scores[w] for w in self.roles.out_from_scores)
 
     # scores
 
@@ -475,8 +471,7 @@ class GpuAttention(AttentionKernel):
 
         def chunk(t: Dim, carried: Carried) -> Yielded:
             if whole:
-                var = kernel.space.fresh("l", 0, width - 1)
-                lane, key = Lane(str(var), width), t * width + var
+                lane, key = lane_over(kernel.space, width, t * width)
             else:
                 lane, key = lane_along(kernel, self.keys, width, t * width)
             return self._at_keys(lane, key, partial(step, whole), carried)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from graphfuse.blockgen.evaluate import Lane, Yielded
+from graphfuse.blockgen.evaluate import Lane, Yielded, lane_over
 from graphfuse.blockgen.kernel import Kernel
 from graphfuse.blockgen.loops import Carried, programs
 from graphfuse.dialects import block
@@ -77,8 +77,7 @@ def lines_of_program(kernel: Kernel, lines: Dim, size: int, wanted: int, least: 
 def lane_along(kernel: Kernel, extent: Dim, width: int, first: Dim) -> tuple[Lane, Dim]:
     """A lane over `first .. first + width` of a dim, and the position that it stands for."""
     if extent == width or (first != 0 and whole_tiles(extent, width)):
-        var = kernel.space.fresh("l", 0, width - 1)
-        return Lane(str(var), width), first + var
+        return lane_over(kernel.space, width, first)
     var = kernel.space.fresh("l", 0, extent - first - 1)
     return Lane(str(var), width, extent - first, bounded=True), first + var
 

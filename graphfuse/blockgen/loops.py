@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from graphfuse.blockgen.evaluate import Evaluator, Lane, Yielded, accumulator
+from graphfuse.blockgen.evaluate import Evaluator, Yielded, accumulator, lane_over
 from graphfuse.blockgen.index import Index, unravel
 from graphfuse.blockgen.kernel import Kernel, positions
 from graphfuse.blockgen.tiling import Piece
@@ -46,11 +46,11 @@ def for_piece(kernel: Kernel, piece: Piece, body: AtPosition, init: Carried = ()
     ev, space = kernel.ev, kernel.space
 
     def tile(t: Dim, carried: Carried) -> Yielded:
-        lane = space.fresh("l", 0, piece.width - 1)
         first = start + piece.start + t * piece.width
         limit = None if piece.limit is None else start + piece.limit - first
-        with ev.lanes_as(Lane(str(lane), piece.width, limit)):
-            return body(first + lane, carried)
+        lane, position = lane_over(space, piece.width, first, limit)
+        with ev.lanes_as(lane):
+            return body(position, carried)
 
     return ev.loop("t", piece.count, tile, init)
 

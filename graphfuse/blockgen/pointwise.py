@@ -17,7 +17,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from graphfuse.blockgen.access import Accesses, Merged, Walk, merged_index
-from graphfuse.blockgen.evaluate import Lane
+from graphfuse.blockgen.evaluate import lane_over
 from graphfuse.blockgen.index import coefficient
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, for_piece, programs
@@ -100,14 +100,13 @@ def _squares(kernel: Kernel, dims: Sequence[Merged], dense: int, domain: Sequenc
     others = [d.extent for i, d in enumerate(dims[:-1]) if i != dense]
     extents = [*others, inner // columns, floordiv(dims[dense].extent, side)]
     grid, (*at, chunk, line) = programs(kernel, extents)
-    row = space.fresh("l", 0, side - 1)
-    at.insert(dense, line * side + row)
+    rows, row = lane_over(space, side, line * side)
+    at.insert(dense, row)
 
     def square(t: Dim, _: Carried) -> None:
-        column = space.fresh("l", 0, side - 1)
-        with ev.lanes_as(Lane(str(row), side), Lane(str(column), side)):
-            place = (*at, chunk * columns + t * side + column)
-            kernel.store_outputs(merged_index(len(domain), dims, place), domain)
+        lanes, column = lane_over(space, side, chunk * columns + t * side)
+        with ev.lanes_as(rows, lanes):
+            kernel.store_outputs(merged_index(len(domain), dims, (*at, column)), domain)
 
     ev.loop("t", columns // side, square)
     return kernel.finish(grid, max(1, round(side * columns * cost)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from graphfuse.blockgen.evaluate import Evaluator, Lane, Leaf, accumulator
+from graphfuse.blockgen.evaluate import Evaluator, Lane, Leaf, accumulator, lane_over
 from graphfuse.blockgen.index import Index, linear, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of
 from graphfuse.blockgen.loops import Carried, nest
@@ -319,6 +319,7 @@ def store_results(
             del ev.tiles[each.result]
 
 
-def column_limit(columns: Dim, width: int, start: Dim) -> Dim | None:
-    """How many lanes of a tile of `width` from `start` exist; None when tiles always fit."""
-    return None if isinstance(columns, int) and columns % width == 0 else columns - start
+def column_lane(kernel: Kernel, columns: Dim, width: int, start: Dim) -> tuple[Lane, Dim]:
+    """The lane over a tile of columns from `start` on, and its column; some may not exist unless tiles always fit."""
+    limit = None if isinstance(columns, int) and columns % width == 0 else columns - start
+    return lane_over(kernel.space, width, start, limit)
