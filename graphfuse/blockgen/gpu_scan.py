@@ -48,11 +48,10 @@ def emit(kernel: Kernel) -> Func:
 def _emit_columns(kernel: Kernel, op: Op) -> Func:
     shape = shape_of(op.result)
     axis = attr_int(op, "axis")
-    outer = [i for i in range(len(shape)) if i != axis]
+    outer = [*shape[:axis], *shape[axis + 1 :]]
     width = max(2, fitting(shape[-1], 32, 128, kernel.space.ranges))
-    grid, lanes, at = tiled_programs(kernel, [shape[i] for i in outer], {len(outer) - 1: width})
-    where = dict(zip(outer, at, strict=True))
-    in_whole_or_part(kernel, lanes, lambda: serial.scan_line(kernel, op, where))
+    grid, lanes, at = tiled_programs(kernel, outer, {len(outer) - 1: width})
+    in_whole_or_part(kernel, lanes, lambda: serial.scan_line(kernel, op, tuple(at)))
     return kernel.finish(grid, 1 + shape[axis], {"warps": warps_for(width, 1)})
 
 

@@ -45,7 +45,9 @@ class _TopK:
         (self.x,) = op.operands
         self.shape, self.axis = shape_of(self.x), attr_int(op, "axis")
         self.extent = self.shape[self.axis]
-        self.outer = [i for i in range(len(self.shape)) if i != self.axis]
+        self.outer = (*self.shape[: self.axis], *self.shape[self.axis + 1 :])
+        self.columns = self.axis < len(self.outer)
+        """Whether lines are next to one another in memory."""
         self.stored = dict(zip(kernel.outputs, kernel.stores, strict=True))
 
     def emit(self) -> Func:
@@ -53,14 +55,13 @@ class _TopK:
         kernel, ev = self.kernel, self.kernel.ev
         ranges = kernel.space.ranges
         self.width = max(2, min(LONGEST, power_of_two(at_most(self.extent, ranges))))
-        extents = [self.shape[i] for i in self.outer]
-        height = fitting(extents[-1], 1, max(1, 1024 // self.width), ranges) if extents else 1
-        grid, self.lines, at = tiled_programs(kernel, extents, {len(extents) - 1: height})
-        self.at = dict(zip(self.outer, at, strict=True))
+        height = fitting(self.outer[-1], 1, max(1, 1024 // self.width), ranges) if self.outer else 1
+        grid, self.lines, self.at = tiled_programs(kernel, self.outer, {len(self.outer) - 1: height})
         count = shape_of(self.op.results[0])[self.axis]
         if at_most(self.extent, ranges) <= self.width:
-            with ev.lanes_as(*self._lanes(lane_along(kernel, self.extent, self.width, 0))):
-                keys, numbers = self._keys(self.position), self._numbers(self.position)
+            lane, position = lane_along(kernel, self.extent, self.width, 0)
+            with ev.lanes_as(*self._ordered(lane)):
+                keys, numbers = self._keys(position), self._numbers(position)
                 live = ev.live_lanes()
 
             def best(last: Carried) -> tuple[Value, Value]:
@@ -79,25 +80,20 @@ class _TopK:
         work = 1 + self.extent * count // 64
         return kernel.finish(grid, work, {"warps": warps_for(self.width * height, 8)})
 
-    def _lanes(self, along: tuple[Lane, Dim]) -> list[Lane]:
-        """Lanes in the order of their dims."""
-        lane, self.position = along
-        return self._ordered(lane)
-
     def _ordered(self, lane: Lane) -> list[Lane]:
-        columns = bool(self.outer) and self.outer[-1] > self.axis
-        return [lane, *self.lines] if columns else [*self.lines, lane]
+        """Lanes in the order of their dims."""
+        return [lane, *self.lines] if self.columns else [*self.lines, lane]
 
     @property
     def _along(self) -> int:
-        return 0 if self.outer and self.outer[-1] > self.axis else len(self.lines)
+        return 0 if self.columns else len(self.lines)
 
     def _line_shape(self) -> tuple[int, ...] | None:
         """A value per line: None for one line."""
         return tuple(n.extent for n in self._ordered(Lane("", 1))) if self.lines else None
 
     def _index(self, position: Dim) -> Index:
-        return tuple(position if d == self.axis else self.at[d] for d in range(len(self.shape)))
+        return (*self.at[: self.axis], position, *self.at[self.axis :])
 
     def _keys(self, position: Dim) -> Value:
         """Integers that are larger the sooner an element is chosen, equal where the index decides."""
@@ -141,10 +137,8 @@ class _TopK:
                 empty = ev.emit(block.lt, carried[1], ev.const(0, I64, shape))
                 better = ev.emit(block.or_, empty, ev.emit(block.lt, carried[0], keys))
                 better = ev.emit(block.and_, better, candidates)
-                return [
-                    ev.emit(block.select, better, keys, carried[0]),
-                    ev.emit(block.select, better, numbers, carried[1]),
-                ]
+                pairs = zip((keys, numbers), carried, strict=True)
+                return [ev.emit(block.select, better, new, old) for new, old in pairs]
 
         start = ev.const(neutral("max", elem), elem, shape), ev.const(-1, I64, shape)
         keys, numbers = in_chunks(kernel, self.extent, self.width, chunk, start)

@@ -7,7 +7,7 @@ where memory is contiguous, lanes.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from graphfuse.blockgen.evaluate import running_elem
 from graphfuse.blockgen.evaluate_ops import from_the_end
@@ -36,22 +36,20 @@ def emit_scan(kernel: Kernel) -> Func:
     op = _only(kernel, graph.cumulate)
     shape = shape_of(op.result)
     axis = attr_int(op, "axis")
-    outer = [i for i in range(len(shape)) if i != axis]
-    lanes_dim = outer.pop() if outer and axis != len(shape) - 1 else None
-    grid, place = programs(kernel, [shape[i] for i in outer])
-    at = dict(zip(outer, place, strict=True))
-    if lanes_dim is None:
+    outer = [*shape[:axis], *shape[axis + 1 :]]
+    lines = None if axis == len(shape) - 1 else outer.pop()
+    grid, at = programs(kernel, outer)
+    if lines is None:
         scan_line(kernel, op, at)
     else:
         vector = kernel.machine.lanes(element_of(op.result))
-        for piece in pieces(shape[lanes_dim], vector * 2, vector):
-            for_piece(kernel, piece, lambda place, _: scan_line(kernel, op, {**at, lanes_dim: place}))
-    per_line = shape[axis] * (shape[lanes_dim] if lanes_dim is not None else 1)
-    return kernel.finish(grid, per_line)
+        for piece in pieces(lines, vector * 2, vector):
+            for_piece(kernel, piece, lambda place, _: scan_line(kernel, op, (*at, place)))
+    return kernel.finish(grid, shape[axis] * (1 if lines is None else lines))
 
 
-def scan_line(kernel: Kernel, op: Op, at: Mapping[int, Dim]) -> None:
-    """The loop along the axis; sums and products of floats are carried in f64."""
+def scan_line(kernel: Kernel, op: Op, at: Index) -> None:
+    """The loop along the axis, at an index of the other dims; sums and products of floats are carried in f64."""
     ev = kernel.ev
     (x,) = op.operands
     axis, kind = attr_int(op, "axis"), str(op.attrs["kind"])
@@ -63,7 +61,7 @@ def scan_line(kernel: Kernel, op: Op, at: Mapping[int, Dim]) -> None:
 
     def step(i: Dim, carried: tuple[Value, ...]) -> list[Value]:
         position = shape[axis] - 1 - i if reverse else i
-        index = tuple(position if d == axis else at[d] for d in range(len(shape)))
+        index = (*at[:axis], position, *at[axis:])
         got = ev.shaped(ev.cast(ev.value(x, index), wide), tile_shape)
         after = ev.emit(block.ELEMENTWISE[COMBINE[kind]], carried[0], got)
         out = carried[0] if exclusive else after

@@ -25,15 +25,13 @@ def emit(kernel: Kernel) -> Func:
     (op,) = (op for op in kernel.body.ops if op.kind is graph.topk)
     (x,) = op.operands
     shape, axis = shape_of(x), attr_int(op, "axis")
-    outer = [i for i in range(len(shape)) if i != axis]
     ev = kernel.ev
-    grid, place = programs(kernel, [shape[i] for i in outer])
-    at = dict(zip(outer, place, strict=True))
+    grid, at = programs(kernel, (*shape[:axis], *shape[axis + 1 :]))
     count = shape_of(op.results[0])[axis]
     heap = _Heap(ev, key_elem(element_of(x)), count)
 
     def index(i: Dim) -> Index:
-        return tuple(i if d == axis else at[d] for d in range(len(shape)))
+        return (*at[:axis], i, *at[axis:])
 
     def key(i: Dim) -> Value:
         rising = ordered(ev, ev.value(x, index(i)))
