@@ -31,7 +31,7 @@ from graphfuse.blockgen.gpu_contraction import operand_tile
 from graphfuse.blockgen.gpu_factors import Boxed, Factor, find_box
 from graphfuse.blockgen.gpu_mask import MASK, Scores, analyse, number, span
 from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE
-from graphfuse.blockgen.gpu_reduction import levels
+from graphfuse.blockgen.gpu_reduction import base_of, levels
 from graphfuse.blockgen.gpu_tiles import at_most, in_chunks, lane_along, power_of_two
 from graphfuse.blockgen.index import Index, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
@@ -77,21 +77,18 @@ def emit(kernel: Kernel) -> Func:
 
 def find_softmax(reduces: Sequence[Op], probabilities: Value) -> Softmax | None:
     """The softmax whose result, maybe cast, `probabilities` is."""
-    if [op.attrs["kind"] for op in reduces] != ["max", "sum"]:
+    spread = base_of(reduces)
+    if spread is None:
         return None
     largest, total = reduces
     e = total.operands[0]
-    shifted = e.op.operands[0].op if e.op is not None and e.op.kind is graph.exp else None
-    if shifted is None or shifted.kind is not graph.sub or shifted.operands[0] != largest.operands[0]:
-        return None
-    scale = _uncast(probabilities)
-    guard, scale = _guarded(scale, largest)
+    guard, scale = _guarded(_uncast(probabilities), largest)
     if scale.op is None or scale.op.kind not in (graph.div, graph.mul):
         return None
     a, b = scale.op.operands
     if a != e and scale.op.kind is graph.mul:
         a, b = b, a
-    base, inverse = _spread_from(shifted.operands[1]), _spread_from(b)
+    base, inverse = _spread_from(spread), _spread_from(b)
     if a != e or base is None or inverse is None:
         return None
     return Softmax(largest, base, total, scale.op, inverse, guard)
@@ -386,9 +383,8 @@ class GpuAttention(AttentionKernel):
         def step(whole: bool, index: Index, carried: Carried) -> list[Value]:
             largest, total, acc = carried
             got = ev.value(scores.whole if whole else scores.tile, index)
-            with ev.lanes_as(
-                replace(self.row_lane, limit=None), ev.lanes[1]
-            ):  # rows that are not there may be anything
+            every_row = replace(self.row_lane, limit=None)  # rows that are not there may be anything
+            with ev.lanes_as(every_row, ev.lanes[1]):
                 tile = live_or_neutral(ev, "max", elem, got)
             larger = ev.emit(block.max_, largest, across(ev, "max", tile, (1,), elem))
             before, after = (self._base(softmax, scaled(v, scale), elem) for v in (largest, larger))
@@ -422,9 +418,8 @@ class GpuAttention(AttentionKernel):
         ev, elem = self.kernel.ev, block.elem_of(total.type)
         rows = (self.row_lane.extent, 1)
         if guard == "nan":
-            nothing = ev.emit(
-                block.ELEMENTWISE["not"], ev.emit(block.ELEMENTWISE["gt"], total, ev.const(0.0, elem, rows))
-            )
+            some = ev.emit(block.ELEMENTWISE["gt"], total, ev.const(0.0, elem, rows))
+            nothing = ev.emit(block.ELEMENTWISE["not"], some)
         else:
             nothing = ev.emit(block.eq, largest, ev.const(-math.inf, block.elem_of(largest.type), rows))
         t = tile_of(out)

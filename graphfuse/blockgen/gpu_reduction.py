@@ -221,23 +221,21 @@ class _GpuRows(RowKernel):
 
 def is_softmax(first: Sequence[Op], second: Sequence[Op]) -> bool:
     """Whether these levels are a largest element, and the sum of exponentials relative to it."""
-    if len(first) != 1 or len(second) != 1:
-        return False
-    (largest,), (total,) = first, second
-    (z,), (term,) = largest.operands, total.operands
-    if (
-        (largest.attrs["kind"], total.attrs["kind"]) != ("max", "sum")
-        or term.op is None
-        or term.op.kind is not graph.exp
-    ):
-        return False
-    difference = term.op.operands[0].op
-    if difference is None or difference.kind is not graph.sub or difference.operands[0] != z:
-        return False
-    base = difference.operands[1]
-    while base.op is not None and base.op.kind in (graph.broadcast, graph.reshape):
+    base = base_of([*first, *second])
+    while base is not None and base.op is not None and base.op.kind in (graph.broadcast, graph.reshape):
         base = base.op.operands[0]
-    return base == largest.result and accumulator(element_of(term)) == element_of(z)
+    (z,), (term,) = first[0].operands, second[0].operands
+    return base == first[0].result and accumulator(element_of(term)) == element_of(z)
+
+
+def base_of(reduces: Sequence[Op]) -> Value | None:
+    """The base, if these are the largest z and the sum of exp(z - base)."""
+    if [op.attrs["kind"] for op in reduces] != ["max", "sum"]:
+        return None
+    (z,), (term,) = (op.operands for op in reduces)
+    shifted = term.op.operands[0].op if term.op is not None and term.op.kind is graph.exp else None
+    is_shifted = shifted is not None and shifted.kind is graph.sub and shifted.operands[0] == z
+    return shifted.operands[1] if shifted is not None and is_shifted else None
 
 
 def levels(reduces: Sequence[Op]) -> list[list[Op]]:
