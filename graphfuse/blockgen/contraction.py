@@ -19,7 +19,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from graphfuse.blockgen.access import AccessAnalysis, Accesses, Merged, Walk, as_index, dim_names, merged_index
+from graphfuse.blockgen.access import Accesses, Merged, Walk, as_index, dim_names, merged_index
 from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator, lane_over
 from graphfuse.blockgen.index import Index, coefficient, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
@@ -75,8 +75,8 @@ class ContractionKernel:
         names = dim_names(kernel.space, self.domain)
         k_names = dim_names(kernel.space, work.depth, "k")
         out, depth = as_index(names), as_index(k_names)
-        lhs = self._reads(work.lhs, work.lhs_at(out, depth))
-        rhs = self._reads(work.rhs, work.rhs_at(out, depth))
+        # each by itself: both may be the same value
+        lhs, rhs = kernel.reads(work.lhs, work.lhs_at(out, depth)), kernel.reads(work.rhs, work.rhs_at(out, depth))
         rank, index = len(names), (*out, *depth)
         walk = Walk(kernel.space, (*self.domain, *work.depth), (*names, *k_names), self._walk, self._walk(index))
         dims = walk.merge(barriers=[rank])
@@ -101,12 +101,6 @@ class ContractionKernel:
         for w in self.works:
             for value, at in ((w.lhs, w.lhs_at), (w.rhs, w.rhs_at)):
                 analysis.visit(value, at(out, depth))
-        return analysis.found
-
-    def _reads(self, value: Value, index: Index) -> Accesses:
-        """What one operand reads, by itself: both may be the same value."""
-        analysis = AccessAnalysis(self.kernel.space, set(self.kernel.ev.leaves))
-        analysis.visit(value, index)
         return analysis.found
 
     def _tile(self, lhs: Accesses, names: Sequence[str]) -> None:
@@ -185,12 +179,12 @@ class ContractionKernel:
         at = [space.fresh("o", 0, d.extent - 1) for d in self.dims[:-1]]
         depth = [space.fresh("k", 0, d.extent - 1) for d in self.k_dims]
         index = merged_index(len(self.domain), self.dims, (*at, panel * width + lane))
-        analysis = AccessAnalysis(space, set(self.kernel.ev.leaves))
-        analysis.visit(self.work.rhs, self.work.rhs_at(index, merged_index(len(self.work.depth), self.k_dims, depth)))
+        k = merged_index(len(self.work.depth), self.k_dims, depth)
+        offsets = self.kernel.reads(self.work.rhs, self.work.rhs_at(index, k)).offsets
         if self.work.rhs not in self.kernel.ev.leaves and not is_view(self.work.rhs, self.kernel):
             return False
         step = FOUR if self.in_fours else 1
-        return bool(analysis.found.offsets) and all(coefficient(o, str(lane)) == step for o in analysis.found.offsets)
+        return bool(offsets) and all(coefficient(o, str(lane)) == step for o in offsets)
 
     def columns_of(self) -> Dim:
         """The extent of the lane dim."""
@@ -218,18 +212,12 @@ class ContractionKernel:
             self._panel(panel_block, tuple(at), row_at, row_block)
         else:
             first = panel_block * per_program
-            count = (
-                panels
-                if panel_blocks == 1
-                else ev.bind("np", 1, per_program, ev.index(minimum(panels - first, per_program)))
-            )
+            count = panels
+            if panel_blocks != 1:
+                count = ev.bind("np", 1, per_program, ev.index(minimum(panels - first, per_program)))
             ev.loop("q", count, lambda q, _: self._panel(first + q, tuple(at), row_at, row_block))
         rows_done = self.rows if row_block is None else row_block
-        flops = (
-            rows_done * min(per_program, panels) * self.width * depth
-            if isinstance(panels, int)
-            else rows_done * self.width * depth
-        )
+        flops = rows_done * (min(per_program, panels) if isinstance(panels, int) else 1) * self.width * depth
         lanes = kernel.machine.lanes(element_of(self.work.result))
         attrs = {"flops": 2 * positions(self.domain) * depth}
         per_ns = lanes if self.elementwise else self._products_per_ns()  # a depthwise one loads what it multiplies

@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from graphfuse.blockgen.access import AccessAnalysis, Accesses
+from graphfuse.blockgen.access import Accesses
 from graphfuse.blockgen.contraction import is_view
 from graphfuse.blockgen.index import Index, coefficient
 from graphfuse.blockgen.kernel import Kernel, element_of
@@ -40,9 +40,7 @@ class Factor:
     @staticmethod
     def of(kernel: Kernel, value: Value, index: Index, extents: Mapping[str, Dim], *, is_left: bool = False) -> Factor:
         """What a value is at an index of the variables."""
-        analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves))
-        analysis.visit(value, index)
-        return Factor(value, is_left, analysis.found, is_view(value, kernel), extents)
+        return Factor(value, is_left, kernel.reads(value, index), is_view(value, kernel), extents)
 
     @property
     def which(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from graphfuse.blockgen.access import AccessAnalysis
+from graphfuse.blockgen.access import AccessAnalysis, Accesses
 from graphfuse.blockgen.evaluate import Evaluator, Leaf, leaf_of
 from graphfuse.blockgen.evaluate_ops import HANDLERS
 from graphfuse.blockgen.index import Index, IndexSpace, reshape_index
@@ -29,15 +29,12 @@ class Kernel:
         self.ev = Evaluator(self.space, HANDLERS)
         self.body: Block = region.body
         self.outputs: tuple[Value, ...] = self.body.terminator.operands
-        tensors = [*self.body.params.types, *(v.type for v in self.outputs)]
-        hints = [
-            *(f"in{i}" for i in range(len(self.body.params.types))),
-            *(f"out{i}" for i in range(len(self.outputs))),
-        ]
+        inputs = self.body.params.values
+        tensors = [v.type for v in (*inputs, *self.outputs)]
+        hints = [*(f"in{i}" for i in range(len(inputs))), *(f"out{i}" for i in range(len(self.outputs)))]
         types = tuple(Ptr(t.elem) for t in tensors if isinstance(t, Tensor))
         self.params = Params((*types, *(I64 for _ in self.symbols)), (*hints, *self.symbols))
         values = self.params.values
-        inputs = self.body.params.values
         for value, pointer in zip(inputs, values, strict=False):
             self.ev.leaves[value] = leaf_of(pointer, shape_of(value))
         self.stores: list[Leaf] = []
@@ -71,6 +68,12 @@ class Kernel:
         for value in self.outputs:
             analysis.write(value, reshape_index(index, domain, shape_of(value), self.space))
         return analysis
+
+    def reads(self, value: Value, index: Index) -> Accesses:
+        """What one value reads at an index, by itself."""
+        analysis = AccessAnalysis(self.space, set(self.ev.leaves))
+        analysis.visit(value, index)
+        return analysis.found
 
     def store_outputs(self, index: Index, domain: Sequence[Dim], only: Collection[Value] | None = None) -> None:
         """Compute and store every output, or `only` some, at an index of a domain."""
