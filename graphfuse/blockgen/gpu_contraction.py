@@ -135,16 +135,11 @@ class GpuContraction(ContractionKernel):
             products: list[Value] = []
             for pair in pairs(index):
                 factors = [ev.value(value, where) for value, where in pair]
-                wide = [f if block.elem_of(f.type) == elem else ev.emit(block.cast, f, to=elem) for f in factors]
-                products.append(ev.emit(block.mul, *ev.unified(wide)))
+                products.append(ev.emit(block.mul, *ev.unified([ev.cast(f, elem) for f in factors])))
             if work.scale is not None:
-                scale = ev.value(work.scale, work.scale_at(index[:rank], index[rank:]))
-                scale = scale if block.elem_of(scale.type) == elem else ev.emit(block.cast, scale, to=elem)
+                scale = ev.cast(ev.value(work.scale, work.scale_at(index[:rank], index[rank:])), elem)
                 products = [ev.emit(block.mul, *ev.unified([p, scale])) for p in products]
-            total, *more = ev.unified(products)
-            for other in more:
-                total = ev.emit(block.add, total, other)
-            return total
+            return functools.reduce(lambda a, b: ev.emit(block.add, a, b), ev.unified(products))
 
         def pairs(index: Index) -> list[tuple[tuple[Value, Index], tuple[Value, Index]]]:
             o, k = index[:rank], index[rank:]
@@ -294,11 +289,9 @@ class GpuContraction(ContractionKernel):
         """A tile of integers times their scales, in the rows' element."""
         ev, work = self.kernel.ev, self.work
         assert work.scale is not None
-        scale = ev.value(work.scale, at)
-        factors = [v if block.elem_of(v.type) == F32 else ev.emit(block.cast, v, to=F32) for v in (integers, scale)]
+        factors = [ev.cast(v, F32) for v in (integers, ev.value(work.scale, at))]
         scaled = ev.emit(block.mul, factors[0], ev.shaped(factors[1], ev.full_shape()))
-        elem = element_of(work.lhs)
-        return scaled if elem == F32 else ev.emit(block.cast, scaled, to=elem)
+        return ev.cast(scaled, element_of(work.lhs))
 
     def _is_converted(self) -> bool:
         """Whether the columns' operand is of bytes, the rows' of floats."""
@@ -496,10 +489,8 @@ class GpuContraction(ContractionKernel):
 
     def _boxed_sums(self, tile: ProductTile, feed: Feed, at: Mapping[str, Dim]) -> Sequence[Value]:
         """The same of boxes: steps of one tap each, filled up with zeros."""
-        kernel, ev = self.kernel, self.kernel.ev
-        zero = ev.const(
-            0.0 if (elem := accumulator(element_of(self.work.result))).is_float else 0, elem, (tile.m, tile.n)
-        )
+        kernel, ev, elem = self.kernel, self.kernel.ev, accumulator(element_of(self.work.result))
+        zero = ev.const(0.0 if elem.is_float else 0, elem, (tile.m, tile.n))
         trips = [d.extent for d in self.k_dims[:-1]] + [ceildiv(self.k_dims[-1].extent, tile.k)]
 
         def step(t: Dim, carried: Carried) -> list[Value]:
