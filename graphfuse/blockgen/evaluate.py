@@ -18,7 +18,7 @@ from graphfuse.blockgen.index import Index, IndexSpace, coefficient, linear, str
 from graphfuse.blockgen.movement import Source, shape_of, sources
 from graphfuse.dialects import block, control, graph
 from graphfuse.dialects.elementwise import COMBINE, neutral
-from graphfuse.ir.core import Attr, Block, Builder, Op, OpDef, Params, Trait, Value, attr_number, tensor_of
+from graphfuse.ir.core import Attr, Block, Builder, Op, OpDef, Params, Trait, Value, attr_number, tensor_of, tile_of
 from graphfuse.ir.types import BF16, F16, F32, F64, I64, Ptr, Scalar, Tile, Type
 from graphfuse.symbolic import Dim, Expr, exact_div, floordiv, mod, product, substitute, symbols
 
@@ -252,10 +252,9 @@ class Evaluator:
     def varying_shape(self, dims: Sequence[Dim]) -> tuple[int, ...] | None:
         """The tile shape of a value that depends on these dims; None for a scalar."""
         names = frozenset[str]().union(*(symbols(d) for d in dims))
-        tiles = [self._env[n].type for n in names if n in self._env and isinstance(self._env[n].type, Tile)]
+        tiles = [t for n in names if n in self._env and isinstance(t := self._env[n].type, Tile)]
         shape = [lane.extent if lane.name in names else 1 for lane in self.lanes]
         for t in tiles:
-            assert isinstance(t, Tile)
             shape = [max(a, b) for a, b in zip(shape, t.shape, strict=True)]
         return tuple(shape) if any(lane.name in names for lane in self.lanes) or tiles else None
 
@@ -328,8 +327,7 @@ class Evaluator:
             if lane.limit is None or shape is None or shape[i] == 1:
                 continue
             here = self._variable(lane.name)
-            assert isinstance(here.type, Tile)
-            out = self.both(out, self.emit(block.lt, here, self.shaped(self.index(lane.limit), here.type.shape)))
+            out = self.both(out, self.emit(block.lt, here, self.shaped(self.index(lane.limit), tile_of(here).shape)))
         return out
 
     def live_lanes(self) -> Value | None:

@@ -46,18 +46,19 @@ def find(kernel: Kernel) -> Op | None:
     return op if same and _axes(op) else None
 
 
+def _all_axes(op: Op) -> tuple[int, ...]:
+    return (attr_int(op, "axis"),) if op.kind is graph.arg_reduce else attr_ints(op, "axes")
+
+
 def _axes(op: Op) -> tuple[int, ...]:
     """The reduced axes that have more than one element."""
-    axes = (attr_int(op, "axis"),) if op.kind is graph.arg_reduce else attr_ints(op, "axes")
-    shape = shape_of(op.operands[0])
-    return tuple(a for a in axes if shape[a] != 1)
+    return tuple(a for a in _all_axes(op) if shape_of(op.operands[0])[a] != 1)
 
 
 def emit(kernel: Kernel, op: Op) -> Func:
     """The reduction `op` and what follows it."""
     (x,) = op.operands
-    axes = (attr_int(op, "axis"),) if op.kind is graph.arg_reduce else attr_ints(op, "axes")
-    keep = bool(op.attrs.get("keepdims", False))
+    axes, keep = _all_axes(op), bool(op.attrs.get("keepdims", False))
 
     def kept(index: Index) -> Index:
         return tuple(0 if i in axes else at for i, at in enumerate(index) if keep or i not in axes)

@@ -36,8 +36,7 @@ def emit(kernel: Kernel) -> Func:
     def compute(index: Index) -> None:
         found = _set_along(kernel, op, index) if op.kind is graph.scatter_along else _set_slices(kernel, op, index)
         kernel.ev.remember(op.result, index, found)
-        for value, leaf in zip(kernel.outputs, kernel.stores, strict=True):
-            kernel.ev.store(leaf, index, kernel.ev.value(value, index))
+        kernel.store_outputs(index, domain)
 
     domain = shape_of(op.result)
     return Tiling(kernel, domain, compute).emit()
