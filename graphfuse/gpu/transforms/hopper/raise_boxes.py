@@ -17,13 +17,13 @@ import logging
 from graphfuse.dialects import block, gpu
 from graphfuse.dialects.boxes import Box, Unboxed
 from graphfuse.gpu.transforms.hopper.affine import Scalars, find_box
+from graphfuse.gpu.transforms.hopper.epilogue import Clones
 from graphfuse.gpu.transforms.hopper.match import ACCUMULATED
+from graphfuse.gpu.transforms.hopper.roles import number
 from graphfuse.gpu.transforms.hopper.windows import find_windows
-from graphfuse.ir.core import Func, Op, Value, tile_of
+from graphfuse.ir.core import Builder, Func, Op, Value, tile_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import dead_code, rebuild, use_counts
-from graphfuse.ir.types import I64
-from graphfuse.symbolic import Dim, symbols
 
 log = logging.getLogger(__name__)
 
@@ -84,15 +84,6 @@ def _boxed(value: Value, scalars: Scalars) -> Op:
 
 
 def _load(pointer: Value, box: Box, shape: tuple[int, ...], scalars: Scalars) -> Op:
-    at = [_number(d, scalars) for d in (*box.start, *box.taps)]
+    clones = Clones(Builder(), {v: v for v in scalars.leaves.values()})  # where ops stand is up to `rebuild`
+    at = [number(clones, scalars, d) for d in (*box.start, *box.taps)]
     return block.load_box.build([pointer, *at], {"shape": shape, **box.attrs()})
-
-
-def _number(dim: Dim, scalars: Scalars) -> Value:
-    """A polynomial over symbols and leaves as a scalar."""
-    if isinstance(dim, int):
-        return block.const(value=dim, elem=I64).result
-    names = tuple(sorted(symbols(dim) & scalars.leaves.keys()))
-    leaves = [scalars.leaves[n] for n in names]
-    wide = [v if v.type == I64 else block.cast(v, to=I64).result for v in leaves]
-    return block.index(*wide, expr=dim, names=names).result
