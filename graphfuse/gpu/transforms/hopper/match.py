@@ -203,12 +203,8 @@ def _with_rest(product: Product, dot: Op, scalars: Scalars) -> Product | None:
 def _joined(whole: Operand, rest: Operand, at_end: dict[str, Dim]) -> Operand | None:
     """An operand whose boxes go on to where those of the rest end; None if the rest is elsewhere."""
     a, b = whole.box, rest.box
-    if (whole.pointer, a.strides, whole.shape, whole.transposed) != (
-        rest.pointer,
-        b.strides,
-        rest.shape,
-        rest.transposed,
-    ):
+    places = [(o.pointer, o.box.strides, o.shape, o.transposed) for o in (whole, rest)]
+    if places[0] != places[1]:
         return None
     left = b.offset - a.offset
     dims = list(b.dims)
