@@ -8,6 +8,7 @@ which the size does not change from program to program.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from graphfuse.dialects import block, control
 from graphfuse.dialects.boxes import (
@@ -28,6 +29,7 @@ from graphfuse.gpu.analysis.axis_facts import power_of_two
 from graphfuse.ir.core import (
     Func,
     Op,
+    OpDef,
     Value,
     attr_dim,
     attr_dims,
@@ -42,6 +44,7 @@ from graphfuse.symbolic import (
     INF,
     Call,
     Dim,
+    Expr,
     Monomial,
     Sym,
     bounds,
@@ -52,6 +55,23 @@ from graphfuse.symbolic import (
     sym,
     symbols,
 )
+
+ARITHMETIC: dict[OpDef, Callable[[Dim, Dim], Dim]] = {
+    block.add: lambda a, b: a + b, block.sub: lambda a, b: a - b, block.mul: lambda a, b: a * b, block.max_: maximum,
+}  # fmt: skip
+"""Ops whose results are polynomials of their operands'."""
+
+
+def atoms_of(dim: Dim) -> list[Dim]:
+    """The symbols and calls that a dim is made of, each by itself."""
+    terms = dim.terms if isinstance(dim, Expr) else ()
+    return [Expr(((((atom, 1),), 1),)) for monomial, _ in terms for atom, _ in monomial]
+
+
+def call_of(dim: Dim) -> Call:
+    """The function that a dim is; another one that nothing equals if it is none."""
+    atom = atom_of(dim)
+    return atom if isinstance(atom, Call) else Call("", ())
 
 
 class Scalars:
@@ -108,13 +128,11 @@ class Scalars:
                 self.program = self.leaf(value, "program", 0, max(0, bounds(self.grid, self.ranges)[1] - 1))
             return self.program
         if op.kind is block.index:
-            names = attr_strs(op, "names") if "names" in op.attrs else ()
+            names = attr_strs(op, "names", ())
             return substitute(attr_dim(op, "expr"), dict(zip(names, (self.dim(v) for v in op.operands), strict=True)))
-        if op.kind in (block.add, block.sub, block.mul):
+        if op.kind in ARITHMETIC:
             a, b = (self.dim(v) for v in op.operands)
-            return a + b if op.kind is block.add else a - b if op.kind is block.sub else a * b
-        if op.kind is block.max_:
-            return maximum(*(self.dim(v) for v in op.operands))
+            return ARITHMETIC[op.kind](a, b)
         if op.kind is block.cast and (elem := block.elem_of(op.operands[0].type)).is_integer and elem.bits < 64:
             low, high = (-(1 << elem.bits - 1), 1 << elem.bits - 1) if elem.is_signed else (0, 1 << elem.bits)
             return self.leaf(value, "value", low, high - 1)
@@ -130,13 +148,13 @@ class Scalars:
 
     def extent(self, start: Dim) -> Dim | None:
         """How many values a digit of the program's number has, if all launches of it are known to."""
-        atom = atom_of(start)
-        if not isinstance(atom, Call) or self.varies(atom.args[1]):
+        call = call_of(start)
+        if call.fn not in ("floordiv", "mod") or self.varies(call.args[1]):
             return None
-        number, divisor = atom.args
-        if atom.fn == "floordiv" and number == self.program:
-            return ceildiv(self.grid, divisor)
-        return divisor if atom.fn == "mod" else None
+        number, divisor = call.args
+        if call.fn == "mod":
+            return divisor
+        return ceildiv(self.grid, divisor) if number == self.program else None
 
     def is_taken(self, name: str) -> bool:
         """Whether a name stands for something already."""

@@ -7,14 +7,12 @@ nobody's business: programs come in no order. A grid of one axis is divided by h
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from graphfuse.dialects import block
 from graphfuse.dialects.block import MOST_PROGRAMS
-from graphfuse.gpu.transforms.hopper.affine import Scalars
+from graphfuse.gpu.transforms.hopper.affine import Scalars, atoms_of
 from graphfuse.gpu.transforms.hopper.match import Operand, Product
 from graphfuse.ir.core import Builder, Func, Value, dims_of
-from graphfuse.symbolic import Atom, Dim, Expr, floordiv, maximum, minimum, mod, sym, symbols
+from graphfuse.symbolic import Dim, Expr, floordiv, maximum, minimum, mod, sym, symbols
 
 GROUP = 8
 """Rows of tiles. 4096^3 and 8192^3 by 128x128 and 128x256: of 8 and 16 the one is better here, the other there."""
@@ -44,18 +42,10 @@ def _side(product: Product, *, is_b: bool) -> list[Operand]:
     return [product.operands[i] for i in numbers]
 
 
-def _atoms(operand: Operand, program: Expr) -> Iterator[Dim]:
+def _atoms(operand: Operand, program: Expr) -> list[Dim]:
     """What the tile's rows and columns in memory depend on of the program's number; not where its matrix begins."""
-    for start in operand.box.start[-2:]:
-        if isinstance(start, Expr):
-            for monomial, _ in start.terms:
-                for atom, _ in monomial:
-                    if not symbols(program).isdisjoint(symbols(_of(atom))):
-                        yield _of(atom)
-
-
-def _of(atom: Atom) -> Dim:
-    return Expr(((((atom, 1),), 1),))
+    atoms = (a for start in operand.box.start[-2:] for a in atoms_of(start))
+    return [a for a in atoms if not symbols(program).isdisjoint(symbols(a))]
 
 
 def _order(at: Dim, x: Dim, y: Dim) -> Dim:

@@ -12,19 +12,17 @@ which `dialects.boxes` takes apart further.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from graphfuse.dialects import block
 from graphfuse.dialects.boxes import MAX_EXTENT, NO_PADDING, Box, Digit, Unboxed, Windows
-from graphfuse.gpu.transforms.hopper.affine import Scalars, copied
+from graphfuse.gpu.transforms.hopper.affine import ARITHMETIC, Scalars, atoms_of, call_of, copied
+from graphfuse.gpu.transforms.hopper.match import is_zero
 from graphfuse.ir.core import Op, OpDef, Value, attr_dim, attr_int, attr_number, attr_strs, tile_of
 from graphfuse.ir.types import I64, Tile
 from graphfuse.symbolic import (
     INF,
-    Atom,
-    Call,
     Dim,
-    Expr,
     bounds,
     ceildiv,
     exact_div,
@@ -39,6 +37,7 @@ _COMPARISONS: dict[OpDef, tuple[int, int]] = {
     block.ge: (1, 0), block.lt: (-1, -1), block.ELEMENTWISE["gt"]: (1, -1), block.ELEMENTWISE["le"]: (-1, 0),
 }  # fmt: skip
 """`a ? b` as `sign * (a - b) + constant >= 0`."""
+_SUMS = block.add, block.sub, block.mul
 _QUOTIENTS = tuple(block.ELEMENTWISE[n] for n in ("floordiv", "truncdiv"))
 _REMAINDERS = tuple(block.ELEMENTWISE[n] for n in ("floormod", "truncmod"))
 
@@ -54,7 +53,7 @@ def find_windows(value: Value, scalars: Scalars) -> tuple[Value, Box]:
     while op is not None and op.kind is block.select:
         condition, value, other = op.operands
         conditions += tiles.conditions(condition)
-        if not _is_zero(other):
+        if not is_zero(other):
             raise Unboxed("what it leaves out is not 0")
         op = value.op
     if op is None or op.kind is not block.load or ("other" in op.attrs and attr_number(op, "other") != 0):
@@ -136,7 +135,7 @@ class _Tiles:
             onto = self._onto(op)
             return self.dim(op.operands[0], onto) if onto else None
         if op.kind is block.index:
-            names = attr_strs(op, "names") if "names" in op.attrs else ()
+            names = attr_strs(op, "names", ())
             operands = [self.dim(v, along) for v in op.operands]
             known = {n: d for n, d in zip(names, operands, strict=True) if d is not None}
             return self._numbered(substitute(attr_dim(op, "expr"), known)) if len(known) == len(names) else None
@@ -154,7 +153,7 @@ class _Tiles:
     def _arithmetic(self, value: Value, op: Op, along: str) -> Dim | None:
         if op.kind is block.cast:
             return self._cast(op, along)
-        if op.kind not in (block.add, block.sub, block.mul, *_QUOTIENTS, *_REMAINDERS):
+        if op.kind not in (*_SUMS, *_QUOTIENTS, *_REMAINDERS):
             return None
         a, b = (self.dim(v, along) for v in op.operands)
         if a is None or b is None:
@@ -163,7 +162,7 @@ class _Tiles:
             return self._divided(value, op, a, b)
         if block.elem_of(value.type) != I64 and op.attrs.get("nsw", False) is not True:
             return None
-        made = a + b if op.kind is block.add else a - b if op.kind is block.sub else a * b
+        made = ARITHMETIC[op.kind](a, b)
         return self._numbered(made) if along == self.lane else made
 
     def _cast(self, op: Op, along: str) -> Dim | None:
@@ -228,8 +227,8 @@ _Atom = tuple[Dim, Dim, Dim | None]
 def _digits(at: Dim, row: str) -> list[_Atom]:
     """The digits of the row number that an offset is made of, innermost first."""
     found: dict[Dim, _Atom] = {}
-    for atom in _atoms(at):
-        if row in symbols(_of(atom)):
+    for atom in atoms_of(at):
+        if row in symbols(atom):
             digit = _digit(atom, row)
             found[digit[1]] = digit
     out: list[_Atom] = []
@@ -242,60 +241,33 @@ def _digits(at: Dim, row: str) -> list[_Atom]:
     return out
 
 
-def _digit(atom: Atom, row: str) -> _Atom:
+def _digit(atom: Dim, row: str) -> _Atom:
     """`row // d mod n`, `row mod n`, `row // d`."""
-    number = sym(row)
-    if isinstance(atom, Call) and atom.fn in ("floordiv", "mod"):
-        a, b = atom.args
+    number, call = sym(row), call_of(atom)
+    if call.fn in ("floordiv", "mod"):
+        a, b = call.args
         if a == number:
-            return (_of(atom), b, None) if atom.fn == "floordiv" else (_of(atom), 1, b)
-        inner = _call_of(a) if atom.fn == "mod" and isinstance(a, Expr) else None
-        if inner is not None and inner.fn == "floordiv" and inner.args[0] == number:
-            return _of(atom), inner.args[1], b
+            return (atom, b, None) if call.fn == "floordiv" else (atom, 1, b)
+        inner = call_of(a)
+        if call.fn == "mod" and inner.fn == "floordiv" and inner.args[0] == number:
+            return atom, inner.args[1], b
     raise Unboxed(NO_DIGITS)
-
-
-def _atoms(dim: Dim) -> Iterator[Atom]:
-    if isinstance(dim, Expr):
-        for monomial, _ in dim.terms:
-            for atom, _ in monomial:
-                yield atom
-
-
-def _of(atom: Atom) -> Dim:
-    return Expr(((((atom, 1),), 1),))
-
-
-def _call_of(dim: Expr) -> Call:
-    """The function that a dim is; another one that nothing equals if it is none."""
-    atoms = list(_atoms(dim))
-    if len(atoms) == 1 and _of(atoms[0]) == dim and isinstance(atoms[0], Call):
-        return atoms[0]
-    return Call("", ())
 
 
 def _quotient(a: Dim, b: Dim) -> Dim:
     """`a // b`, where it is a digit of a number as that: `n mod (p*q) // q` is `n // q mod p`."""
-    inner = _call_of(a) if isinstance(a, Expr) else None
-    if inner is not None and inner.fn == "floordiv":
+    inner = call_of(a)
+    if inner.fn == "floordiv":
         return floordiv(inner.args[0], inner.args[1] * b)
-    if inner is not None and inner.fn == "mod" and (left := exact_div(inner.args[1], b)) is not None:
+    if inner.fn == "mod" and (left := exact_div(inner.args[1], b)) is not None:
         return mod(_quotient(inner.args[0], b), left)
     return floordiv(a, b)
 
 
 def _remainder(a: Dim, b: Dim) -> Dim:
     """`a mod b`: of a remainder by a multiple of `b` as of the number itself."""
-    inner = _call_of(a) if isinstance(a, Expr) else None
-    is_digit = inner is not None and inner.fn == "mod" and exact_div(inner.args[1], b) is not None
-    return mod(inner.args[0] if inner is not None and is_digit else a, b)
-
-
-def _is_zero(value: Value) -> bool:
-    op = value.op
-    while op is not None and op.kind in (block.splat, block.broadcast):
-        op = op.operands[0].op
-    return op is not None and op.kind is block.const and attr_number(op, "value") == 0
+    inner = call_of(a)
+    return mod(inner.args[0] if inner.fn == "mod" and exact_div(inner.args[1], b) is not None else a, b)
 
 
 def _free(name: str, scalars: Scalars) -> str:
