@@ -452,13 +452,7 @@ class GpuAttention(AttentionKernel):
         return self._blocks(step, carried, begin, whole_from, whole=False)
 
     def _blocks(
-        self,
-        step: Callable[[bool, Index, Carried], Yielded],
-        carried: Carried,
-        begin: Dim,
-        end: Dim,
-        *,
-        whole: bool,
+        self, step: Callable[[bool, Index, Carried], Yielded], carried: Carried, begin: Dim, end: Dim, *, whole: bool
     ) -> Carried:
         kernel, width = self.kernel, self.keys_width
         if begin == end:

@@ -40,12 +40,7 @@ class ProductTile:
 
 
 def product_tile(
-    machine: Machine,
-    elem: Scalar,
-    p: Product,
-    *,
-    by_registers: bool = False,
-    copied: bool = False,
+    machine: Machine, elem: Scalar, p: Product, *, by_registers: bool = False, copied: bool = False
 ) -> ProductTile:
     """The tile whose programs take least time: waves over the multiprocessors times the time of one tile.
 

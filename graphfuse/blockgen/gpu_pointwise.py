@@ -48,12 +48,7 @@ def emit(kernel: Kernel) -> Func:
 class Tiling:
     """The choice of tile for one region, and its emission; `compute(index)` does the work at an index of the domain."""
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        domain: Sequence[Dim],
-        compute: Callable[[Index], None],
-    ) -> None:
+    def __init__(self, kernel: Kernel, domain: Sequence[Dim], compute: Callable[[Index], None]) -> None:
         self.kernel, self.domain, self.compute = kernel, domain, compute
         walk = walked(kernel, domain)
         names, found = walk.names, walk.found

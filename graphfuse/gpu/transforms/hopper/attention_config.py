@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from graphfuse.gpu.transforms.hopper.config import (
-    ALIGNMENT,
-    BARRIER_BYTES,
-    PANEL,
-    RESERVED_BYTES,
-    SHARED_BYTES,
-    Config,
-)
+from graphfuse.gpu.transforms.hopper.config import ALIGNMENT, BARRIER_BYTES, PANEL, RESERVED_BYTES, SHARED_BYTES, Config
 from graphfuse.gpu.transforms.hopper.epilogue import Declined
 from graphfuse.gpu.transforms.hopper.match_attention import Attention
 from graphfuse.ir.core import Func, attr_int

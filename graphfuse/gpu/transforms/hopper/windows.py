@@ -20,18 +20,7 @@ from graphfuse.gpu.transforms.hopper.affine import ARITHMETIC, Scalars, atoms_of
 from graphfuse.gpu.transforms.hopper.match import is_zero
 from graphfuse.ir.core import Op, OpDef, Value, attr_dim, attr_int, attr_number, attr_strs, tile_of
 from graphfuse.ir.types import I64, Tile
-from graphfuse.symbolic import (
-    INF,
-    Dim,
-    bounds,
-    ceildiv,
-    exact_div,
-    floordiv,
-    mod,
-    substitute,
-    sym,
-    symbols,
-)
+from graphfuse.symbolic import INF, Dim, bounds, ceildiv, exact_div, floordiv, mod, substitute, sym, symbols
 
 _COMPARISONS: dict[OpDef, tuple[int, int]] = {
     block.ge: (1, 0), block.lt: (-1, -1), block.ELEMENTWISE["gt"]: (1, -1), block.ELEMENTWISE["le"]: (-1, 0),
