@@ -187,20 +187,18 @@ def _cumulate(ev: Evaluator, op: Op, index: Index) -> Value:
     exclusive, reverse = bool(op.attrs.get("exclusive", False)), bool(op.attrs.get("reverse", False))
     lo, hi = (i + (1 if exclusive else 0), size) if reverse else (0, i + (0 if exclusive else 1))
     shape = ev.varying_shape(index)
+    is_apart = any(lane.name in symbols(i) for lane in ev.lanes)  # each lane has its own bounds
 
     def step(var: Dim, carried: tuple[Value, ...]) -> list[Value]:
         got = ev.cast(ev.value(x, (*index[:axis], var, *index[axis + 1 :])), wide)
-        if any(lane.name in symbols(i) for lane in ev.lanes):  # each lane has its own bounds
+        if is_apart:
             mask = _between(ev, lo, var, hi, shape)
             got = ev.emit(block.select, *ev.unified([mask, got, ev.const(neutral(kind, wide), wide)]))
         return [ev.emit(block.ELEMENTWISE[COMBINE[kind]], carried[0], ev.shaped(got, shape))]
 
     start = ev.const(neutral(kind, wide), wide, shape)
-    if any(lane.name in symbols(i) for lane in ev.lanes):
-        lo_all, hi_all = 0, size
-    else:
-        lo_all, hi_all = lo, hi
-    return ev.cast(ev.loop("r", hi_all, step, [start], start=lo_all)[0], elem)
+    first, end = (0, size) if is_apart else (lo, hi)
+    return ev.cast(ev.loop("r", end, step, [start], start=first)[0], elem)
 
 
 def _between(ev: Evaluator, lo: Dim, at: Dim, hi: Dim, shape: tuple[int, ...] | None) -> Value:
