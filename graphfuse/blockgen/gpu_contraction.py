@@ -15,6 +15,7 @@ depthwise convolutions are sums over the window of elementwise products.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -39,7 +40,7 @@ from graphfuse.blockgen.gpu_tiles import (
 from graphfuse.blockgen.gpu_wgmma_tile import Product
 from graphfuse.blockgen.index import Index, reshape_index, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import Carried, digits, live_or, nest
+from graphfuse.blockgen.loops import Carried, digits, live_or, nest, programs
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import of_one_element, product_of, store_results
 from graphfuse.blockgen.tiling import MatmulTile
@@ -173,9 +174,7 @@ class GpuContraction(ContractionKernel):
         elements = 1024 if total < 2048 * self.machine.multiprocessors else 2048
         height = fitting(rows, 1, max(1, elements // width), ranges)
         extents = [*(self.dims[i].extent for i in self.outer), ceildiv(rows, height), ceildiv(columns, width)]
-        grid = positions(extents)
-        pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
-        *at, r, c = digits(kernel, pid, extents)
+        grid, (*at, r, c) = programs(kernel, extents)
         row_lane, row = lane_along(kernel, rows, height, r * height) if height > 1 else (Lane("", 1), r)
         lane, column = lane_along(kernel, columns, width, c * width)
         index = self._position(tuple(at), row, column)
@@ -217,9 +216,8 @@ class GpuContraction(ContractionKernel):
     def described(self, feed: Feed) -> Product:
         """What a model of the time has to know of the product of matrices."""
         m, n = (positions([self.dims[i].extent for i in dims]) for dims in (feed.rows, self.column_dims))
-        batch = 1
-        for i in self._others(feed.rows):
-            batch *= max(1, self._typical(self.dims[i].extent)) if i not in self.column_dims else 1
+        others = [i for i in self._others(feed.rows) if i not in self.column_dims]
+        batch = math.prod(max(1, self._typical(self.dims[i].extent)) for i in others)
         depth = self._whole_steps(feed.step) if feed.step else product(self.work.depth)
         size = max(element_of(v).bytes for v in (self.work.lhs, self.work.rhs))
         sizes = self._typical(m), self._typical(n), self._typical(depth) * size
@@ -231,8 +229,7 @@ class GpuContraction(ContractionKernel):
         return all(exact_div(d, whole) is not None for b in feed.boxes for d in (*b.box.strides[:-1], b.box.offset))
 
     def _emit_tiles(self) -> Func:
-        kernel, ev = self.kernel, self.kernel.ev
-        feed = self.feed()
+        kernel, feed = self.kernel, self.feed()
         rows = feed.rows
         columns = self.dims[self.column_dims[-1]].extent
         m = positions([self.dims[i].extent for i in rows])
@@ -257,9 +254,7 @@ class GpuContraction(ContractionKernel):
             tile = replace(tile, k=tile.k // 2)  # what is stored takes shared memory too
         extents = [self.dims[i].extent for i in others]
         row_tiles, column_tiles = ceildiv(m, tile.m), ceildiv(columns, tile.n)
-        grid = positions([*extents, row_tiles, column_tiles])
-        pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
-        *at, place = digits(kernel, pid, [*extents, row_tiles * column_tiles])
+        grid, (*at, place) = programs(kernel, [*extents, row_tiles * column_tiles])
         r, c = self._grouped(place, row_tiles, column_tiles)
         row_lane, row = lane_along(kernel, m, tile.m, r * tile.m)
         lane, column = lane_along(kernel, columns, tile.n, c * tile.n)
