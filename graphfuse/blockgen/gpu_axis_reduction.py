@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from graphfuse.blockgen.access import Accesses, Merged, Walk, merged_index
 from graphfuse.blockgen.evaluate import Lane, Yielded
-from graphfuse.blockgen.gpu_tiles import at_most, fitting, in_chunks, in_whole_or_part, tiled_programs, warps_for
+from graphfuse.blockgen.gpu_tiles import at_most, fitting, in_whole_or_part, over_chunks, tiled_programs, warps_for
 from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import Carried, Fold, across, live_or_neutral, nest
+from graphfuse.blockgen.loops import Carried, Fold, across, live_or_neutral
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.ordering import is_better
 from graphfuse.dialects import block, graph
@@ -183,17 +183,13 @@ class AxisReduction:
         self, at: Index, kept: Sequence[Lane], step: Callable[[Value, Dim, Carried], Yielded], start: Carried
     ) -> Carried:
         """`step(element, position along the innermost reduced dim, carried)` over all chunks of the reduced dims."""
-        kernel, ev = self.kernel, self.kernel.ev
-        *outer, last = [self.dims[i].extent for i in self.reduced]
 
-        def along(place: Index, carried: Carried) -> Carried:
-            def chunk(lane: Lane, position: Dim, values: Carried) -> Yielded:
-                with ev.lanes_as(*self._ordered(kept, lane)):
-                    return step(self.terms.of(self._index(at, (*place, position))), position, values)
+        def chunk(place: Index, lane: Lane, values: Carried) -> Yielded:
+            with self.kernel.ev.lanes_as(*self._ordered(kept, lane)):
+                return step(self.terms.of(self._index(at, place)), place[-1], values)
 
-            return in_chunks(kernel, last, self.widths[1], chunk, carried)
-
-        return nest(ev, outer, along, start)
+        extents = [self.dims[i].extent for i in self.reduced]
+        return over_chunks(self.kernel, extents, self.widths[1], chunk, start)
 
     def _shape(self, kept: Sequence[Lane]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The tile's shape, and its reduced axis."""

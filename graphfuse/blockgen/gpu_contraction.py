@@ -31,16 +31,16 @@ from graphfuse.blockgen.gpu_tiles import (
     VECTOR_BYTES,
     at_most,
     fitting,
-    in_chunks,
     in_whole_or_part,
     lane_along,
+    over_chunks,
     warps_for,
     whole_tiles,
 )
 from graphfuse.blockgen.gpu_wgmma_tile import Product
 from graphfuse.blockgen.index import Index, reshape_index, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import Carried, digits, live_or, nest, programs
+from graphfuse.blockgen.loops import Carried, digits, live_or, programs
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import of_one_element, product_of, store_results
 from graphfuse.blockgen.tiling import MatmulTile
@@ -452,23 +452,17 @@ class GpuContraction(ContractionKernel):
         *outer, last = extents
         width = max(LEAST_SIDE, fitting(last, LEAST_SIDE, tile.k, kernel.space.ranges, slack=0.4))
 
-        def chunk(place: Index, lane: Lane, position: Dim, values: Carried) -> list[Value]:
-            return step((*place, position), lane, values)
-
         if outer and last != 0 and whole_tiles(last, width):  # one loop, which can be pipelined as a whole
             counts = [*outer, floordiv(last, width)]
 
             def along_all(t: Dim, values: Carried) -> list[Value]:
                 *place, q = digits(kernel, t, counts)
                 lane, position = lane_along(kernel, last, width, q * width)
-                return chunk(tuple(place), lane, position, values)
+                return step((*place, position), lane, values)
 
             return ev.loop("k", positions(counts), along_all, starts)
 
-        def along(place: Index, carried: Carried) -> Carried:
-            return in_chunks(kernel, last, width, lambda lane, at, values: chunk(place, lane, at, values), carried)
-
-        return nest(ev, outer, along, starts)
+        return over_chunks(kernel, extents, width, step, starts)
 
     def _multiplied(
         self, a: Mapping[Value, Value], b: Mapping[Value, Value], zero: Value, carried: Carried

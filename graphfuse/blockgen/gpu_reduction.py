@@ -18,24 +18,23 @@ from graphfuse.blockgen.gpu_tiles import (
     VECTOR_BYTES,
     at_most,
     fitting,
-    in_chunks,
     in_whole_or_part,
     lane_along,
     lines_of_program,
+    over_chunks,
     power_of_two,
     tiled_programs,
     warps_for,
 )
 from graphfuse.blockgen.index import Index, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import AtIndex, Carried, Fold, across, live_or_neutral, nest, programs
+from graphfuse.blockgen.loops import AtIndex, Carried, Fold, across, live_or_neutral, programs
 from graphfuse.blockgen.reduction import RowKernel
 from graphfuse.blockgen.tiling import cost_per_element
 from graphfuse.dialects import block, graph
 from graphfuse.dialects.elementwise import neutral
 from graphfuse.ir.core import Attr, Func, Op, Value
 from graphfuse.ir.types import I64
-from graphfuse.symbolic import Dim
 from graphfuse.targets.machine import WARP
 
 DYNAMIC_TILE = 4096
@@ -205,18 +204,13 @@ class _GpuRows(RowKernel):
 
     def _walk(self, step: AtIndex, start: Sequence[Value]) -> Carried:
         """Carry values over the chunks of a row, the other way than the walk before."""
-        kernel, ev = self.kernel, self.kernel.ev
-        *outer, last = self.extents
         backwards, self.backwards = self.backwards, not self.backwards
 
-        def along(at: Index, carried: Carried) -> Carried:
-            def chunk(lane: Lane, position: Dim, values: Carried) -> Yielded:
-                with ev.lanes_as(lane):
-                    return step((*at, position), values)
+        def chunk(row: Index, lane: Lane, values: Carried) -> Yielded:
+            with self.kernel.ev.lanes_as(lane):
+                return step(row, values)
 
-            return in_chunks(kernel, last, self._chunk(), chunk, carried, backwards=backwards)
-
-        return nest(ev, outer, along, tuple(start))
+        return over_chunks(self.kernel, self.extents, self._chunk(), chunk, tuple(start), backwards=backwards)
 
 
 def is_softmax(first: Sequence[Op], second: Sequence[Op]) -> bool:

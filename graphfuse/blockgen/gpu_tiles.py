@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from graphfuse.blockgen.evaluate import Lane, Yielded, lane_over
+from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.kernel import Kernel
-from graphfuse.blockgen.loops import Carried, programs
+from graphfuse.blockgen.loops import Carried, nest, programs
 from graphfuse.dialects import block
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I64, Scalar
@@ -20,6 +21,8 @@ from graphfuse.targets.machine import WARP
 
 AtChunk = Callable[[Lane, Dim, Carried], Yielded]
 """Emits what happens in a chunk of a dim, given its lane and position, and gives the next carried values."""
+AtPlaces = Callable[[Index, Lane, Carried], Yielded]
+"""The same at an index, whose last dim that lane runs over."""
 
 VECTOR_BYTES = 16
 """What one thread moves with one instruction at most."""
@@ -141,3 +144,18 @@ def in_chunks(
     if backwards:
         return kernel.ev.loop("t", count, lambda t, c: chunk((count - 1 - t) * width, c, whole=True), cut(carried))
     return cut(kernel.ev.loop("t", count, lambda t, c: chunk(t * width, c, whole=True), carried))
+
+
+def over_chunks(
+    kernel: Kernel, extents: Sequence[Dim], width: int, step: AtPlaces, carried: Carried, *, backwards: bool = False
+) -> Carried:
+    """Carry values over all of the extents: nested loops, and the last of them over chunks."""
+    *outer, last = extents
+
+    def along(at: Index, values: Carried) -> Carried:
+        def chunk(lane: Lane, position: Dim, values: Carried) -> Yielded:
+            return step((*at, position), lane, values)
+
+        return in_chunks(kernel, last, width, chunk, values, backwards=backwards)
+
+    return nest(kernel.ev, outer, along, carried)
