@@ -131,7 +131,7 @@ class AttentionKernel:
 
     def _row_tile(self, row: Dim, height: int, packed: Leaf | None) -> None:
         ev = self.kernel.ev
-        leaves = dict(ev.leaves)
+        outer, ev.leaves = ev.leaves, dict(ev.leaves)
         staged = self.reduces[0].operands[0]
         z = self._local(staged, row, height)
         panels = ceildiv(self.keys, self.width)
@@ -142,8 +142,7 @@ class AttentionKernel:
         ev.loop("r", height, lambda i, _: self._softmax_row(row + i, p))
         ev.leaves[probabilities] = p
         self._values(row, height)
-        ev.leaves.clear()
-        ev.leaves.update(leaves)
+        ev.leaves = outer
 
     def _local(self, value: Value, row: Dim, height: int) -> Leaf:
         """Program-local rows `row .. row + height` of a value shaped like the scores."""
@@ -172,7 +171,7 @@ class AttentionKernel:
     def _softmax_row(self, row: Dim, p: Leaf) -> None:
         """The reductions of one row in order, then the probabilities; the last summed operand is kept on the way."""
         ev = self.kernel.ev
-        leaves = dict(ev.leaves)
+        outer, ev.leaves = ev.leaves, dict(ev.leaves)
         for op in self.reduces:
             (x,) = op.operands
             is_last = op.attrs["kind"] == "sum" and x not in ev.leaves
@@ -185,8 +184,7 @@ class AttentionKernel:
             store = self._row_tiles(row)(lambda index, _: ev.store(p, index, ev.value(target, index)), lambda _: ())
             for _ in store:
                 pass
-        ev.leaves.clear()
-        ev.leaves.update(leaves)
+        ev.leaves = outer
 
     def _reduce_row(self, op: Op, row: Dim, keep: Leaf | None) -> None:
         ev = self.kernel.ev
