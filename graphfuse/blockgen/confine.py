@@ -122,8 +122,8 @@ class _Forgetful(Remaker):
         if op.kind is block.assume:
             self.values[op.result] = self.new(op.operands[0])
         elif "nsw" in op.attrs:
-            self.copy(replace(op, attrs={n: a for n, a in op.attrs.items() if n != "nsw"}))
-            self.values.update({op.result: self.builder.ops[-1].result})
+            made = self.copy(replace(op, attrs={n: a for n, a in op.attrs.items() if n != "nsw"}))
+            self.values[op.result] = made.result
         else:
             self.copy(op)
 

@@ -157,8 +157,5 @@ def numbers_of(func: Func, call: Op, space: IndexSpace, variable: Callable[[Valu
     """The numbers of a called function, its arguments known."""
     arguments = arguments_of(call)
     (grid,) = attr_dims(call, "grid")
-    found = Numbers(space, arguments, variable, grid)
-    for v in func.params:
-        if v.type == I64:
-            found.known[v] = arguments[v.hint]
-    return found
+    known = {v: arguments[v.hint] for v in func.params if v.type == I64}
+    return Numbers(space, arguments, variable, grid, known)
