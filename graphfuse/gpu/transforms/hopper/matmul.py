@@ -227,24 +227,22 @@ class _Matmul(Roles[Config]):
         end = b(block.index, lower, upper, expr=end, names=("lower", "upper"))
         first = slot = self.zero(b)
         others = [i for i in range(len(p.operands)) if i not in weights]
-        for announced, which in ((True, weights), (False, others)):
-            if not which:
-                continue
-
-            def step(
-                inner: Clones,
-                _counter: Value,
-                carried: Sequence[Value],
-                announced: bool = announced,
-                which: Sequence[int] = which,
-            ) -> Sequence[Value]:
-                if announced:
-                    ring.announce(inner.builder, carried[0])
-                ring.load(inner, carried[0], which)
-                return [ring.next(inner.builder, carried[0])]
-
-            (slot,) = self._steps(here, [first], step, (lower, end))
+        for announces, which in ((True, weights), (False, others)):
+            if which:
+                (slot,) = self._steps(here, [first], self._loading(which, announces=announces), (lower, end))
         return slot, end
+
+    def _loading(self, which: Sequence[int], *, announces: bool) -> Fill:
+        """Fills slot after slot with some operands; those that go first `announce` the bytes of all."""
+        ring = self.ring
+
+        def step(inner: Clones, _counter: Value, carried: Sequence[Value]) -> Sequence[Value]:
+            if announces:
+                ring.announce(inner.builder, carried[0])
+            ring.load(inner, carried[0], which)
+            return [ring.next(inner.builder, carried[0])]
+
+        return step
 
     def consumer(self, clones: Clones, group: Value) -> None:
         """Multiply slot after slot; hand a slot back when the product after it has begun, and so it is read."""
