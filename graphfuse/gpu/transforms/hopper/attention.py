@@ -281,9 +281,8 @@ class _Attention(Roles[AttentionConfig]):
         rows, depth = self.attention.query.shape
         layout = Wgmma(depth, (4 * self.config.warpgroups, 1)).linear((rows, depth))
         at = b(block.const, value=0, elem=I64)
-        words = b(
-            gpu.pack, b(gpu.load_shared, self.queries.buffers[0], at, layout=layout), elem=self.attention.elem, hint="q"
-        )
+        tile = b(gpu.load_shared, self.queries.buffers[0], at, layout=layout)
+        words = b(gpu.pack, tile, elem=self.attention.elem, hint="q")
         self.queries.hand_back(b, query, every_warp=True)
         return words
 

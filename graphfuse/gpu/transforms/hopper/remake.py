@@ -75,12 +75,11 @@ class Remake:
             raise Declined("a tile comes from outside of the loop")
         if op.kind in (block.const, block.splat, block.load_view, block.arange):
             return self._add(op, [self.clones(v) for v in op.operands], layout=layout)
-        if op.kind is EXP2 and not self.strict and block.elem_of(value.type) == F32:
-            return self._power(self(op.operands[0], layout))
-        if op.kind is EXP and not self.strict and block.elem_of(value.type) == F32:
-            x = self(op.operands[0], layout)
-            by = self.clones.builder(block.const, value=LOG2_E, elem=F32, shape=tile_of(x).shape, layout=layout)
-            return self._power(self.clones.builder(block.mul, x, by))
+        if op.kind in (EXP, EXP2) and not self.strict and block.elem_of(value.type) == F32:
+            b, x = self.clones.builder, self(op.operands[0], layout)
+            if op.kind is EXP:
+                x = b(block.mul, x, b(block.const, value=LOG2_E, elem=F32, shape=tile_of(x).shape, layout=layout))
+            return b(gpu.short, x, function="exp2")
         operands: list[Value] = []
         for v in op.operands:
             wanted = self._wanted(op, v, layout) if isinstance(v.type, Tile) else None
@@ -88,9 +87,6 @@ class Remake:
                 raise Declined(f"{op.kind.name} between the products")
             operands.append(self.clones(v) if wanted is None else self(v, wanted))
         return self._add(op, operands, **({"layout": layout} if op.kind is block.broadcast else {}))
-
-    def _power(self, x: Value) -> Value:
-        return self.clones.builder(gpu.short, x, function="exp2")
 
     def _add(self, op: Op, operands: list[Value], **changes: Attr) -> Value:
         return self.clones.builder.append(remade(op, *operands, **changes)).result
