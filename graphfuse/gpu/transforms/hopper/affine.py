@@ -83,12 +83,10 @@ class Scalars:
         """What names in polynomials stand for, besides symbols."""
         self.ends: dict[Dim, Dim] = {}
         """What counters of loops stay below."""
-        self.divisibility: dict[str, int] = {}
+        self.divisibility = {name: power_of_two(n) for name, n in block.promises(func).items()}
         """What symbols and leaves are multiples of."""
         self._known: dict[Value, Dim] = {v: sym(v.hint) for v in func.params if v.type == I64}
         self._taken = {v.hint for v in func.params}
-        for name, divisor in block.promises(func).items():
-            self.divisibility[name] = power_of_two(divisor)
         self.alignments = pointer_alignments(func)
         self.grid = attr_dim(func, "grid")
         self._loops = {op.body.params.values[0]: op for op in func.walk() if op.kind is control.for_}
@@ -171,11 +169,8 @@ class Scalars:
         return math.gcd(*(power_of_two(c) * self._factor(m) for m, c in dim.terms))
 
     def _factor(self, monomial: Monomial) -> int:
-        out = 1
-        for atom, power in monomial:
-            if isinstance(atom, Sym):
-                out *= self.divisibility.get(atom.name, 1) ** power
-        return out
+        named = ((atom.name, power) for atom, power in monomial if isinstance(atom, Sym))
+        return math.prod(self.divisibility.get(name, 1) ** power for name, power in named)
 
 
 def find_box(op: Op, scalars: Scalars, perm: tuple[int, int] = (0, 1)) -> Box:

@@ -18,7 +18,7 @@ from graphfuse.artifact import Im2col
 from graphfuse.dialects import block, control
 from graphfuse.dialects.boxes import Box, Unboxed
 from graphfuse.gpu.transforms.hopper.affine import Scalars, copied
-from graphfuse.ir.core import Func, Op, Trait, Value, attr_dim, attr_dims, attr_ints, attr_number, tile_of
+from graphfuse.ir.core import Func, Op, Trait, Value, attr_dim, attr_dims, attr_int, attr_ints, attr_number, tile_of
 from graphfuse.ir.types import Tile, scalar
 from graphfuse.symbolic import Dim, Expr, bounds, ceildiv, substitute
 
@@ -103,13 +103,12 @@ def _match_loop(loop: Op, scalars: Scalars) -> Product | None:
     if loop.kind is not control.for_ or not loop.results:
         return None
     lower, upper, *inits = loop.operands
-    step = loop.attrs.get("step", 1)
+    step = attr_int(loop, "step", 1)
     counter, *carried = loop.body.params.values
     found = [_chain(v, c) for v, c in zip(loop.body.terminator.operands, carried, strict=True)]
     chains = [c for c in found if c is not None]
     if len(chains) < len(found) or len({added for _, added in chains}) > 1 or not all(map(is_zero, inits)):
         return None
-    assert isinstance(step, int)
     first, end = scalars.dim(lower), scalars.dim(upper)
     if bounds(end - first, scalars.ranges)[0] < 1:
         return None  # it might not run at all, and nothing would set the accumulator
@@ -167,7 +166,7 @@ def _product(
             operands[key] = operands.get(key) or find_operand(dot.operands[side], scalars)
     number = {key: i for i, key in enumerate(operands)}
     terms = tuple(Term(number[dot.operands[0], 0], number[dot.operands[1], 1], i) for dot, i in dots)
-    acc, elems = results[0].type, {_elem(o) for o in operands.values()}
+    acc, elems = results[0].type, {block.pointed_to(o.pointer).name for o in operands.values()}
     if not isinstance(acc, Tile) or any(v.type != acc for v in results) or len(elems) > 1:
         return None
     elem = elems.pop()
@@ -253,7 +252,3 @@ def find_operand(value: Value, scalars: Scalars) -> Operand:
     box = Box(dims, attr_dims(op, "strides"), attr_dim(op, "offset", 0), start[: len(dims)], start[len(dims) :], how)
     rows, columns = tile_of(op.result).shape
     return Operand(pointer, copied(box, pointer, scalars), (rows, columns), perm != (0, 1))
-
-
-def _elem(operand: Operand) -> str:
-    return block.pointed_to(operand.pointer).name

@@ -21,7 +21,7 @@ from graphfuse.dialects.boxes import Unboxed
 from graphfuse.gpu.transforms.hopper.affine import Scalars
 from graphfuse.gpu.transforms.hopper.epilogue import Declined
 from graphfuse.gpu.transforms.hopper.match import ACCUMULATED, Operand, find_operand, is_zero
-from graphfuse.ir.core import Func, Op, Value
+from graphfuse.ir.core import Func, Op, Value, tile_of
 from graphfuse.ir.types import F32, Scalar, Tile
 from graphfuse.symbolic import Dim, bounds
 
@@ -88,12 +88,12 @@ class Attention:
     @property
     def score_type(self) -> Tile:
         """Of a block of scores."""
-        return _tile(self.phases[0].scores.result)
+        return tile_of(self.phases[0].scores.result)
 
     @property
     def acc_type(self) -> Tile:
         """Of the result."""
-        return _tile(self.phases[0].output.result)
+        return tile_of(self.phases[0].output.result)
 
 
 def match_attention(func: Func, scalars: Scalars) -> Attention | None:
@@ -177,8 +177,3 @@ def _boxed(value: Value, scalars: Scalars, what: str) -> Operand:
         return find_operand(value, scalars)
     except Unboxed as why:
         raise Declined(f"the {what}: {why}") from None
-
-
-def _tile(value: Value) -> Tile:
-    assert isinstance(value.type, Tile)
-    return value.type

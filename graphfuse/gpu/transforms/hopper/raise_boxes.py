@@ -21,7 +21,7 @@ from graphfuse.gpu.transforms.hopper.epilogue import Clones
 from graphfuse.gpu.transforms.hopper.match import ACCUMULATED
 from graphfuse.gpu.transforms.hopper.roles import number
 from graphfuse.gpu.transforms.hopper.windows import find_windows
-from graphfuse.ir.core import Builder, Func, Op, Value, tile_of
+from graphfuse.ir.core import Builder, Func, Op, Value, attr_dims, tile_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import dead_code, rebuild, use_counts
 
@@ -75,9 +75,8 @@ def _boxed(value: Value, scalars: Scalars) -> Op:
     if op is None or op.kind is not block.load_view:
         pointer, box = find_windows(value, scalars)
         return _load(pointer, box, shape, scalars)
-    pointer, strides = op.operands[0], op.attrs["strides"]
-    assert isinstance(strides, tuple)
-    if strides[-1] == 1:
+    pointer = op.operands[0]
+    if attr_dims(op, "strides")[-1] == 1:
         return _load(pointer, find_box(op, scalars), shape, scalars)
     box = find_box(op, scalars, (1, 0))
     return block.trans(_load(pointer, box, shape[::-1], scalars).result, perm=(1, 0))

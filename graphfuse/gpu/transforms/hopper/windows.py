@@ -132,12 +132,10 @@ class _Tiles:
 
     def _onto(self, op: Op) -> str:
         """What a tile of rank 1 runs along once it has two dims, one of them of one element."""
-        source, target = op.operands[0].type, op.result.type
-        assert isinstance(source, Tile)
-        assert isinstance(target, Tile)
-        if len(source.shape) != 1 or len(target.shape) != 2 or 1 not in target.shape:
+        source, target = tile_of(op.operands[0]).shape, tile_of(op.result).shape
+        if len(source) != 1 or len(target) != 2 or 1 not in target:
             return ""
-        return self.column if target.shape[0] == 1 else self.lane
+        return self.column if target[0] == 1 else self.lane
 
     def _arithmetic(self, value: Value, op: Op, along: str) -> Dim | None:
         if op.kind is block.cast:
