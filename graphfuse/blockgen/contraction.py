@@ -174,7 +174,7 @@ class ContractionKernel:
         space = self.kernel.space
         if not self.dims:
             return False
-        panel = space.fresh("q", 0, ceildiv(self.columns_of(), width) - 1)
+        panel = space.fresh("q", 0, ceildiv(self.dims[-1].extent, width) - 1)
         lane = space.fresh("l", 0, width - 1)
         at = [space.fresh("o", 0, d.extent - 1) for d in self.dims[:-1]]
         depth = [space.fresh("k", 0, d.extent - 1) for d in self.k_dims]
@@ -185,10 +185,6 @@ class ContractionKernel:
             return False
         step = FOUR if self.in_fours else 1
         return bool(offsets) and all(coefficient(o, str(lane)) == step for o in offsets)
-
-    def columns_of(self) -> Dim:
-        """The extent of the lane dim."""
-        return self.dims[-1].extent
 
     # programs
 
