@@ -228,8 +228,9 @@ def base_of(reduces: Sequence[Op]) -> Value | None:
         return None
     (z,), (term,) = (op.operands for op in reduces)
     shifted = term.op.operands[0].op if term.op is not None and term.op.kind is graph.exp else None
-    is_shifted = shifted is not None and shifted.kind is graph.sub and shifted.operands[0] == z
-    return shifted.operands[1] if shifted is not None and is_shifted else None
+    if shifted is None or shifted.kind is not graph.sub or shifted.operands[0] != z:
+        return None
+    return shifted.operands[1]
 
 
 def levels(reduces: Sequence[Op]) -> list[list[Op]]:
