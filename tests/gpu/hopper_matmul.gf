@@ -363,7 +363,7 @@ func @plain(%x: ptr<f32>, %out: ptr<f32>) {grid = 1, warps = 4} {
   return()
 }
 
-func @declines(%a: ptr<f16>, %b: ptr<f16>, %out: ptr<f16>) {grid = 2, schedule = "cooperative", without_wgmma = "its loop is no product of boxes that TMA copies"} {
+func @declines(%a: ptr<f16>, %b: ptr<f16>, %out: ptr<f16>) {grid = 2, schedule = "cooperative", without_wgmma = "a factor is no box: lines lie 10 elements apart, no multiple of 16 bytes"} {
   %p = block.program_id() : i64
   %g = block.index(%p) {expr = (floordiv(p, 16)), names = ["p"]} : i64
   %h = block.index(%g) {expr = (min(-8*g + 1, 8)), names = ["g"]} : i64
