@@ -31,7 +31,7 @@ __all__ = [
 _HOME = {
     "CompiledModel": "compiled_model", "InferenceSession": "inference_session", "compile": "api", "load": "api",
     "kernel": "kernels.api", "tc_op": "kernels.torch_op", "GraphfuseError": "errors", "Options": "knobs",
-    "SourceWarning": "kernels.source", "Target": "target", "explain": "torch.explain",
+    "SourceWarning": "kernels.source", "Target": "targets", "explain": "torch.explain",
 }  # fmt: skip
 
 

@@ -87,3 +87,7 @@ def test_messages_name_what_there_is():
         extras.update(EXTRAS.findall(text))
     assert extras <= set(PROJECT["optional-dependencies"])
     assert "onnxruntime" in extras
+
+
+def test_every_public_name_is_there():
+    assert all(getattr(graphfuse, name) is not None for name in graphfuse.__all__)

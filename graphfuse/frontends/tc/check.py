@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from graphfuse.frontends.tc import ast
@@ -32,7 +32,8 @@ class _Checker(BuiltinChecker):
     def __init__(self, report: Reporter, defines: Mapping[str, str]) -> None:
         super().__init__(report, defines)
         self._result: Type = VOID
-        self._breakable = self._in_loop = 0
+        self._jumps = frozenset[str]()
+        """What may leave the statement that is checked."""
         self._pools: list[t.Variable] = []
         self._functions: dict[str, t.FunctionDecl] = {}
         self._bodies: list[tuple[t.FunctionDecl, ast.Function]] = []
@@ -187,11 +188,10 @@ class _Checker(BuiltinChecker):
         assert node.body is not None
         self._result = decl.result
         self.function_name = decl.name
-        self.scopes.push()
-        for param in decl.params:
-            self.scopes.declare(param.name, param, param.at)
-        decl.body = t.Block(node.body.at, self._statements(node.body.body))
-        self.scopes.pop()
+        with self.scopes.inside():
+            for param in decl.params:
+                self.scopes.declare(param.name, param, param.at)
+            decl.body = t.Block(node.body.at, self._statements(node.body.body))
         # after an error something was not looked at
         unread = [] if self.report.errors else [p for p in decl.params if p.name and not p.read]
         for param in unread:
@@ -252,10 +252,8 @@ class _Checker(BuiltinChecker):
 
     def _scoped(self, node: ast.Stmt) -> t.Block:
         """A statement as a block with a scope of its own."""
-        self.scopes.push()
-        body = self._statements(node.body if isinstance(node, ast.Block) else (node,))
-        self.scopes.pop()
-        return t.Block(node.at, body)
+        with self.scopes.inside():
+            return t.Block(node.at, self._statements(node.body if isinstance(node, ast.Block) else (node,)))
 
     def _block(self, node: ast.Block) -> list[t.Stmt]:
         return [self._scoped(node)]
@@ -326,20 +324,24 @@ class _Checker(BuiltinChecker):
         return None if isinstance(x, t.Const) and x.value else x
 
     def _loop_body(self, node: ast.Stmt) -> t.Block:
-        self._breakable += 1
-        self._in_loop += 1
-        body = self._scoped(node)
-        self._breakable -= 1
-        self._in_loop -= 1
-        return body
+        with self._left_by("break", "continue"):
+            return self._scoped(node)
+
+    @contextlib.contextmanager
+    def _left_by(self, *jumps: str) -> Iterator[None]:
+        """A body that these leave, until its end or an error in it."""
+        outer, self._jumps = self._jumps, self._jumps | {*jumps}
+        try:
+            yield
+        finally:
+            self._jumps = outer
 
     def _for(self, node: ast.For) -> list[t.Stmt]:
-        self.scopes.push()
-        init = self._statements((node.init,))
-        condition = self._loop_condition(node.condition, "for")
-        body = self._loop_body(node.body)
-        step = None if node.step is None else self.effect(node.step)
-        self.scopes.pop()
+        with self.scopes.inside():
+            init = self._statements((node.init,))
+            condition = self._loop_condition(node.condition, "for")
+            body = self._loop_body(node.body)
+            step = None if node.step is None else self.effect(node.step)
         return [t.Block(node.at, (*init, t.Loop(node.at, condition, step, body)))]
 
     def _while(self, node: ast.While) -> list[t.Stmt]:
@@ -355,20 +357,17 @@ class _Checker(BuiltinChecker):
         value = converted(value, elem)
         if not isinstance(node.body, ast.Block):
             self.fail("switch", "switch: expected its cases in braces", node.body)
-        self.scopes.push()
-        self._breakable += 1
         sections: list[t.Section] = []
         seen: dict[int | None, Token] = {}
-        for cases, body in _sections(node.body):
-            labels = [self._case_label(item, elem, seen) for item in cases]
-            statements = t.Block(node.at, self._statements(tuple(body)))
-            if labels:
-                numbers = tuple(n for n in labels if n is not None)
-                sections.append(t.Section(numbers, None in labels, statements))
-            elif body:
-                self.report.warning("unreachable", "switch: this is before the first case, and never runs", body[0])
-        self._breakable -= 1
-        self.scopes.pop()
+        with self.scopes.inside(), self._left_by("break"):
+            for cases, body in _sections(node.body):
+                labels = [self._case_label(item, elem, seen) for item in cases]
+                statements = t.Block(node.at, self._statements(tuple(body)))
+                if labels:
+                    numbers = tuple(n for n in labels if n is not None)
+                    sections.append(t.Section(numbers, None in labels, statements))
+                elif body:
+                    self.report.warning("unreachable", "switch: this is before the first case, and never runs", body[0])
         return [t.Switch(node.at, value, tuple(sections))]
 
     def _case_label(self, item: ast.Label, elem: Arith, seen: dict[int | None, Token]) -> int | None:
@@ -391,10 +390,9 @@ class _Checker(BuiltinChecker):
             self.fail("goto", "goto is not supported: expected if, loops, break, continue or return", node)
         if node.kind == "return":
             return [self._return(node)]
-        if node.kind == "break" and not self._breakable:
-            self.fail("jump", "'break': expected inside a loop or a switch", node)
-        if node.kind == "continue" and not self._in_loop:
-            self.fail("jump", "'continue': expected inside a loop", node)
+        if node.kind not in self._jumps:
+            where = "a loop or a switch" if node.kind == "break" else "a loop"
+            self.fail("jump", f"{node.kind!r}: expected inside {where}", node)
         return [t.Jump(node.at, node.kind)]
 
     def _return(self, node: ast.Jump) -> t.Stmt:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections import ChainMap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -32,13 +33,14 @@ class Scopes:
         self._report = report
         self._names: ChainMap[str, Symbol] = ChainMap()
 
-    def push(self) -> None:
-        """Open a scope."""
-        self._names = self._names.new_child()
-
-    def pop(self) -> None:
-        """Close the innermost scope."""
-        self._names = self._names.parents
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """A scope inside of the innermost one, also where an error leaves it."""
+        outer, self._names = self._names, self._names.new_child()
+        try:
+            yield
+        finally:
+            self._names = outer
 
     def find(self, name: str) -> Symbol | None:
         """What a name means here."""

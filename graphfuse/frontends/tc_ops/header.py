@@ -107,7 +107,7 @@ def _comments(text: str) -> Iterator[list[tuple[int, int, str]]]:
     for number, line in enumerate([*text.splitlines(), ""], 1):
         m = _COMMENT.match(line)
         content = m["text"] if m else ""
-        begins = re.match(r"\s*op\s*:", content) is not None
+        begins = re.match(r"\s*op\s*:(?!:)", content) is not None
         if m is not None and (run or begins):
             if begins and run:
                 yield run

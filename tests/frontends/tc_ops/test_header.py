@@ -62,7 +62,7 @@ def test_several_headers_and_none():
     two = HEADER + "// op: Second\n// outputs: y: float[4]\n// grid: 1\n// args: y\n// kernel: second\n"
     first, second = headers(two)
     assert (first.op, second.op, second.kernel.text) == ("my.domain::ScaledGelu", "::Second", "second")
-    assert headers("// options: x\nint f;\n") == []
+    assert headers("// options: x\nint f;\n// op::x\n") == []
 
 
 MISTAKES = [
