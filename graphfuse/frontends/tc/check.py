@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, ClassVar
 
 from graphfuse.frontends.tc import ast
@@ -328,7 +328,7 @@ class _Checker(BuiltinChecker):
             return self._scoped(node)
 
     @contextlib.contextmanager
-    def _left_by(self, *jumps: str) -> Iterator[None]:
+    def _left_by(self, *jumps: str) -> Generator[None, None, None]:
         """A body that these leave, until its end or an error in it."""
         outer, self._jumps = self._jumps, self._jumps | {*jumps}
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import ChainMap
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -34,7 +34,7 @@ class Scopes:
         self._names: ChainMap[str, Symbol] = ChainMap()
 
     @contextmanager
-    def inside(self) -> Iterator[None]:
+    def inside(self) -> Generator[None, None, None]:
         """A scope inside of the innermost one, also where an error leaves it."""
         outer, self._names = self._names, self._names.new_child()
         try:
