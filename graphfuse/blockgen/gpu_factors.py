@@ -108,7 +108,7 @@ def find_box(kernel: Kernel, factor: Factor, side: str, k: str) -> Boxed:
     They are memory, and contiguous along one of both.
     """
     which, bytes_, scope = factor.which, element_of(factor.value).bytes, _scope(kernel, factor)
-    if len(factor.found.offsets) != 1 or not factor.is_view:
+    if len(factor.found.offsets) != 1 or factor.found.inside or not factor.is_view:
         raise Unboxed(f"{which} is computed where it is read")
     (offset,), strides = factor.found.offsets, {name: factor.strides(name)[0] for name in (side, k)}
     if strides[k] != 1 and (strides[side] != 1 or bytes_ != 2):
