@@ -14,7 +14,19 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from graphfuse.errors import VerifyError
-from graphfuse.symbolic import Call, Dim, Expr, Ranges, bounds, evaluate, exact_div, substitute, symbols, with_atoms
+from graphfuse.symbolic import (
+    Call,
+    Dim,
+    Expr,
+    Ranges,
+    bounds,
+    evaluate,
+    exact_div,
+    of_atom,
+    substitute,
+    symbols,
+    with_atoms,
+)
 
 Kind: TypeAlias = Literal["equal", "at_most", "divides", "stretches"]
 KINDS: tuple[Kind, ...] = ("equal", "at_most", "divides", "stretches")
@@ -150,7 +162,7 @@ def is_nonnegative(dim: Dim, ranges: Ranges, known: Sequence[Dim] = (), depth: i
 
 def with_atom(dim: Dim, atom: Call, value: Dim) -> Dim:
     """`dim` with every power of one of its own atoms replaced."""
-    return with_atoms(dim, lambda a: value if a == atom else Expr(((((a, 1),), 1),)))
+    return with_atoms(dim, lambda a: value if a == atom else of_atom(a))
 
 
 # what is needed

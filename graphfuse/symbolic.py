@@ -139,7 +139,12 @@ Dim: TypeAlias = int | Expr
 
 def sym(name: str) -> Expr:
     """The dim that stands for `name`."""
-    return Expr(((((Sym(name), 1),), 1),))
+    return of_atom(Sym(name))
+
+
+def of_atom(atom: Atom) -> Expr:
+    """The dim that is one symbol, or one call."""
+    return Expr(((((atom, 1),), 1),))
 
 
 def _terms(dim: Dim) -> tuple[tuple[Monomial, int], ...]:
@@ -200,7 +205,7 @@ def _term_text(m: Monomial, c: int) -> str:
 
 
 def _call(fn: str, *args: Dim) -> Expr:
-    return Expr(((((Call(fn, args), 1),), 1),))
+    return of_atom(Call(fn, args))
 
 
 def exact_div(a: Dim, b: Dim) -> Dim | None:

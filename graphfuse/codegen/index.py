@@ -12,7 +12,7 @@ from graphfuse.dialects import block
 from graphfuse.ir.core import Op, attr_int
 from graphfuse.ir.types import Tile
 from graphfuse.llvm.module import FunctionText, Reg
-from graphfuse.symbolic import INF, Atom, Call, Dim, Expr, Ranges, Sym, bounds
+from graphfuse.symbolic import INF, Atom, Call, Dim, Expr, Ranges, Sym, bounds, of_atom
 
 _I32 = (-(1 << 31), (1 << 31) - 1)
 
@@ -206,7 +206,7 @@ def _fits_i32(dim: Dim, ranges: Ranges) -> bool:
         for atom, power in monomial:
             if isinstance(atom, Call) and not all(_fits_i32(d, ranges) for d in atom.args):
                 return False
-            a_low, a_high = bounds(Expr(((((atom, 1),), 1),)), ranges)
+            a_low, a_high = bounds(of_atom(atom), ranges)
             size *= max(1, abs(a_low), abs(a_high)) ** power
         low, high = low - size, high + size
     return _I32[0] <= low and high <= _I32[1]
