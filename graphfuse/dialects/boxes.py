@@ -1,7 +1,7 @@
 """Tiles of tensors as boxes: what `block.load_box` says of one, and which of them TMA copies.
 
 A box has the tensor's dims and strides, outermost first and the last of them contiguous; its rows and columns lie along
-the last two, at one place of the others. In im2col mode rows are positions of a filter: `windows_of` proves that what
+the last two, at one place of the others. In im2col mode rows are positions of a filter: `Windows` proves that what
 is read at digits of a row's number, where conditions hold, is such a box:
 
     at = image * A + (p * sp + r) * B + (q * sq + s) * C + c         0 <= p * sp + r < H and 0 <= q * sq + s < W
@@ -19,7 +19,20 @@ from typing import Protocol
 
 from graphfuse.artifact import Im2col
 from graphfuse.ir.core import Attr
-from graphfuse.symbolic import Atom, Dim, Expr, Ranges, bounds, exact_div, floordiv, minimum, mod, product, symbols
+from graphfuse.symbolic import (
+    Atom,
+    Dim,
+    Expr,
+    Ranges,
+    bounds,
+    exact_div,
+    floordiv,
+    minimum,
+    mod,
+    of_atom,
+    product,
+    symbols,
+)
 
 ALIGNMENT = 16
 """Bytes: of a map's address and strides, and of where a box begins along the contiguous dim."""
@@ -101,6 +114,8 @@ class Box:
             raise Unboxed("its lines are not contiguous")
         if not 2 <= len(self.dims) <= 2 + MOST_OUTER:
             raise Unboxed(f"it has {len(self.dims)} dims, beyond the 2 to {2 + MOST_OUTER} of a tensor map")
+        if any(isinstance(d, int) and d >= MAX_EXTENT for d in self.dims):
+            raise Unboxed(f"it has a dim of more than {MAX_EXTENT - 1} elements")
         for d in strides:
             low, high = bounds(d, scope.ranges)
             if low < 0 and high <= 0:  # as a tensor that was flipped has
@@ -158,7 +173,7 @@ def _fixed_factor(term: Dim, scope: Scope) -> Dim:
     if isinstance(term, int):
         return 1
     ((monomial, _),) = term.terms
-    fixed = tuple((atom, power) for atom, power in monomial if not scope.varies(Expr(((((atom, 1),), 1),))))
+    fixed = tuple((atom, power) for atom, power in monomial if not scope.varies(of_atom(atom)))
     return Expr(((fixed, 1),)) if fixed else 1
 
 
@@ -245,8 +260,8 @@ class Windows:
     """How many there are from the tile's first one on, where some may be missing."""
     width: int = 1
     """How many the tile has, beyond those that a variable in `column` stands for."""
-    lower: dict[Dim, Dim] = field(default_factory=dict[Dim, Dim])
-    upper: dict[Dim, Dim] = field(default_factory=dict[Dim, Dim])
+    lower: dict[Dim, Dim] = field(init=False, default_factory=dict[Dim, Dim])
+    upper: dict[Dim, Dim] = field(init=False, default_factory=dict[Dim, Dim])
 
     def box(self) -> Box:
         """The box that it is; raises `Unboxed`."""
@@ -313,7 +328,7 @@ class Windows:
             raise Unboxed(NOWHERE)
         if not self._is_fixed(extent):
             raise Unboxed("the number of its columns is not known at launch")
-        half, last = 1 << OFFSET_BITS // max(1, len(inner)) - 1, [a.upper for a in inner]
+        half, last = 1 << OFFSET_BITS // len(inner) - 1, [a.upper for a in inner]
         upper = tuple(n for n in last if isinstance(n, int))
         fits = len(upper) == len(last) and all(-half <= c < half for c in (*(a.lower for a in inner), *upper))
         if not fits or any(bounds(a.tap, self.ranges)[1] >= 2 * half for a in inner):

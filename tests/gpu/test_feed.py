@@ -99,6 +99,7 @@ CONV = (
 )
 ROWS = '{spec = "mk,kn->mn"}; return(y)'
 WHY = {
+    "the left operand: it has a dim of more than 2147483647 elements": ("x: 2147483648x64xf16, w: 64x96xf16", ""),
     "the left operand repeats its elements": (
         "x: 80x1xf16, w: 96x64xf16",
         "u = broadcast(x) {shape = [80, 96]}; y = contract(u, w) " + ROWS,
