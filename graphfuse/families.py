@@ -1,4 +1,4 @@
-"""Packages of operators: one module a family, all of which register what they know when they are imported."""
+"""Packages whose modules are families: each registers what it knows when it is imported."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import pkgutil
 from collections.abc import Container, Iterable
 
 
-def import_families(package: str, path: Iterable[str], but: Container[str] = ()) -> None:
-    """Import every module that lies in a package, but those of which it only looks as if they were families."""
+def import_families(package: str, path: Iterable[str], but: Container[str] = (), prefix: str = "") -> None:
+    """Import every module that lies in a package, but those of which it only looks as if they were families.
+
+    With `prefix` families are those whose names begin so.
+    """
     for module in pkgutil.iter_modules(path):
-        if module.name not in but:
+        if module.name.startswith(prefix) and module.name not in but:
             importlib.import_module(f"{package}.{module.name}")

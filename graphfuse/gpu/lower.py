@@ -7,8 +7,6 @@ of ops are in `lower_*.py`.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +18,7 @@ from graphfuse.codegen.kernel import PointerValue, memory_type
 from graphfuse.codegen.lowered import LoweredModule
 from graphfuse.dialects import block
 from graphfuse.errors import VerifyError
+from graphfuse.families import import_families
 from graphfuse.gpu import math
 from graphfuse.gpu.alignment import pointer_alignments
 from graphfuse.gpu.analysis.axis_info import axis_info
@@ -33,9 +32,7 @@ from graphfuse.targets import Target
 
 SHARED_FAMILIES = (arith, control, index, math, pointers)
 """Modules that fill the tables of lowerings, as do the `lower_*.py` beside this one."""
-for _family in pkgutil.iter_modules([str(Path(__file__).parent)]):
-    if _family.name.startswith("lower_"):
-        importlib.import_module(f"graphfuse.gpu.{_family.name}")
+import_families("graphfuse.gpu", [str(Path(__file__).parent)], prefix="lower_")
 SCRATCH = "scratch"
 """The name of the last parameter: global memory for programs, or null when `scratch_bytes` is 0."""
 

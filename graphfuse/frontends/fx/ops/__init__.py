@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphfuse.frontends.families import import_families
+from graphfuse.families import import_families
 from graphfuse.frontends.fx.lowering import LOWERINGS, Lowering
 
 import_families(__name__, __path__)

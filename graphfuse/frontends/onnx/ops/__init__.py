@@ -1,5 +1,5 @@
 """Operator handlers, one module per family; importing the package registers them all."""
 
-from graphfuse.frontends.families import import_families
+from graphfuse.families import import_families
 
 import_families(__name__, __path__)

@@ -3,7 +3,7 @@
 One file per family fills the table of `call.py`; why they are not compiled: docs/adr/0013-host-code-between-parts.md.
 """
 
-from graphfuse.frontends.families import import_families
+from graphfuse.families import import_families
 from graphfuse.frontends.onnx.python_ops.call import ON_STRINGS, PYTHON_OPS, Call, call_of
 
 import_families(__name__, __path__, but=("interpreted",))

@@ -1,7 +1,5 @@
 """Instructions by family: each file registers the builders of its own."""
 
-import importlib
-import pkgutil
+from graphfuse.families import import_families
 
-for _family in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_family.name}")
+import_families(__name__, __path__)
