@@ -21,11 +21,10 @@ from graphfuse.blockgen import (
     topk,
 )
 from graphfuse.blockgen.kernel import Kernel
-from graphfuse.ir.core import Attr, Func, Op, walk
+from graphfuse.ir.core import Func, Op, symbols_of, walk
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
 from graphfuse.ir.types import Tensor
 from graphfuse.ir.verifier import verify
-from graphfuse.symbolic import Expr, symbols
 from graphfuse.targets.machine import Machine
 
 Emitters = Mapping[str, Callable[[Kernel], Func]]
@@ -72,10 +71,4 @@ def region_symbols(region: Op) -> frozenset[str]:
     ops = (region, *walk(region.body))
     types = {t for op in ops for t in (*op.types, *(v.type for v in op.operands))}
     shapes = (t.shape for t in types if isinstance(t, Tensor))
-    return frozenset[str]().union(*map(_symbols, shapes), *(_symbols(a) for op in ops for a in op.attrs.values()))
-
-
-def _symbols(attr: Attr) -> frozenset[str]:
-    if isinstance(attr, tuple):
-        return frozenset[str]().union(*map(_symbols, attr))
-    return symbols(attr) if isinstance(attr, Expr) else frozenset()
+    return frozenset[str]().union(*map(symbols_of, shapes), *(symbols_of(a) for op in ops for a in op.attrs.values()))

@@ -8,7 +8,7 @@ Only what has no effect and cannot fail, and so may also be computed if the loop
 from __future__ import annotations
 
 from graphfuse.dialects import control
-from graphfuse.ir.core import Block, Func, Op, Trait, Value, walk
+from graphfuse.ir.core import Block, Func, Op, Trait, Value, defined_in
 from graphfuse.ir.passes import passing
 from graphfuse.ir.remake import Remaker
 
@@ -26,7 +26,7 @@ class _Hoister(Remaker):
         if op in self.done:
             return
         if op.kind in LOOPS:
-            inside = {v for body in op.bodies for v in _defined(body)}
+            inside = {v for body in op.bodies for v in defined_in(body)}
             for body in op.bodies:
                 self._take(body, inside)
         self.copy(op)
@@ -45,12 +45,3 @@ class _Hoister(Remaker):
                 inside.difference_update(op.results)
             for inner in op.bodies:
                 self._take(inner, inside)
-
-
-def _defined(body: Block) -> set[Value]:
-    out = set(body.params.values)
-    for op in walk(body):
-        out.update(op.results)
-        for inner in op.bodies:
-            out.update(inner.params.values)
-    return out

@@ -17,7 +17,7 @@ from graphfuse.errors import Loc, VerifyError
 from graphfuse.ir.dense import Dense
 from graphfuse.ir.layout import LinearLayout
 from graphfuse.ir.types import Scalar, Tensor, Tile, Type
-from graphfuse.symbolic import Dim, Expr
+from graphfuse.symbolic import Dim, Expr, symbols
 
 Attr: TypeAlias = "bool | int | float | str | Expr | Scalar | Dense | LinearLayout | tuple[Attr, ...]"
 TypeRule = Callable[..., "Type | tuple[Type, ...]"]
@@ -372,6 +372,23 @@ def made_of(value: Value) -> Iterator[Value]:
         found = [o for o in dict.fromkeys(v.op.operands if v.op is not None else ()) if o not in seen]
         seen.update(found)
         stack += found
+
+
+def symbols_of(attr: Attr) -> frozenset[str]:
+    """The symbols of an attribute's dims."""
+    if isinstance(attr, tuple):
+        return frozenset[str]().union(*map(symbols_of, attr))
+    return symbols(attr) if isinstance(attr, Expr) else frozenset()
+
+
+def defined_in(block: Block) -> set[Value]:
+    """What a block's ops, and those of bodies in it, compute or are given."""
+    out = set(block.params.values)
+    for op in walk(block):
+        out.update(op.results)
+        for body in op.bodies:
+            out.update(body.params.values)
+    return out
 
 
 def dims_of(attr: Attr) -> tuple[Dim, ...]:

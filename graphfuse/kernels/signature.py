@@ -8,10 +8,9 @@ from graphfuse.blockopt.grid import AXES
 from graphfuse.dialects import block
 from graphfuse.dialects.pointers import WRITES, accesses
 from graphfuse.errors import UsageError
-from graphfuse.ir.core import Attr, Func, attr_strs
+from graphfuse.ir.core import Func, attr_strs, symbols_of
 from graphfuse.ir.rewrite import dead_code
 from graphfuse.ir.types import Ptr, Scalar
-from graphfuse.symbolic import Expr, symbols
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +57,4 @@ def _read(func: Func) -> set[str]:
     func = dead_code(func)
     params = set(func.params)
     names = {v.hint for op in func.walk() for v in op.operands if v in params}
-    return names.union(*(_symbols(a) for op in func.walk() for a in op.attrs.values()))
-
-
-def _symbols(attr: Attr) -> frozenset[str]:
-    if isinstance(attr, tuple):
-        return frozenset[str]().union(*map(_symbols, attr))
-    return symbols(attr) if isinstance(attr, Expr) else frozenset()
+    return names.union(*(symbols_of(a) for op in func.walk() for a in op.attrs.values()))

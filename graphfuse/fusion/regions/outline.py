@@ -15,7 +15,7 @@ from graphfuse.dialects import control, graph
 from graphfuse.fusion.regions.dataflow import Dataflow, operands_inside, root_of
 from graphfuse.fusion.regions.partition import Decision, Group, Partition, partition
 from graphfuse.fusion.regions.rules import ANY, Rules
-from graphfuse.ir.core import Block, Builder, Func, Op, Params, Value, walk
+from graphfuse.ir.core import Block, Builder, Func, Op, Params, Value, defined_in
 from graphfuse.ir.printer import to_text
 from graphfuse.ir.rewrite import dead_code
 
@@ -199,19 +199,10 @@ class _Outliner:
 
     def _loop(self, op: Op) -> None:
         carried = [self._in_memory(v) for v in op.operands]
-        defined = _defined(op.body)
+        defined = defined_in(op.body)
         for v in operands_inside(op):
             if v not in defined and v not in self.now:
                 self.now[v] = self._in_memory(v)
         body = _Outliner(op.body, self.cut, self.kernels, self.ledger, dict(self.now)).run()
         new = self.builder.append(replace(op, operands=tuple(carried), bodies=(body,)))
         self.now.update(zip(op.results, new.results, strict=True))
-
-
-def _defined(block: Block) -> set[Value]:
-    out = set(block.params.values)
-    for op in walk(block):
-        out.update(op.results)
-        for body in op.bodies:
-            out.update(body.params.values)
-    return out
