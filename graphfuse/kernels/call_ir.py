@@ -92,12 +92,16 @@ define internal ptr @gf.get(ptr %object, ptr %name, i1 %is_method) nounwind {
   br i1 %is_method, label %method, label %attribute
 method:
   %given = call ptr (ptr, ptr, ...) @PyObject_CallMethodObjArgs(ptr %object, ptr %name, ptr null)
-  call void @PyErr_Clear()
-  ret ptr %given
+  br i1 (icmp eq ptr %given, null), label %raised, label %done
 attribute:
   %held = call ptr @PyObject_GetAttr(ptr %object, ptr %name)
+  br i1 (icmp eq ptr %held, null), label %raised, label %done
+raised:
   call void @PyErr_Clear()
-  ret ptr %held
+  ret ptr null
+done:
+  %found = phi ptr [ %given, %method ], [ %held, %attribute ]
+  ret ptr %found
 }
 
 define internal i1 @gf.is(ptr %object, ptr %name, i1 %is_method, ptr %wanted) nounwind {
