@@ -63,6 +63,7 @@ class EmulatedDriver:
         self._functions: dict[int, tuple[Emulator, str]] = {}
         self._maps: list[tuple[MapSpec, int, tuple[int, ...], tuple[int, ...]]] = []
         """Of each tensor map what it describes, where that is, its dims and strides."""
+        self._numbers: dict[tuple[MapSpec, int, tuple[int, ...], tuple[int, ...]], int] = {}
         self._memory: dict[int, Array] = {}
         self._starts: list[int] = []
         self._lock = threading.RLock()
@@ -206,9 +207,10 @@ class EmulatedDriver:
         if not all(1 <= d <= 1 << 32 for d in dims):
             raise EmulatorError(f"tensor map: dims {tuple(dims)}: expected each in 1 to 2^32")
         new = (spec, address, tuple(dims), tuple(strides))
-        if new not in self._maps:
+        number = self._numbers.setdefault(new, len(self._numbers))
+        if number == len(self._maps):
             self._maps.append(new)
-        return self._maps.index(new).to_bytes(128, "little")
+        return number.to_bytes(128, "little")
 
     def launch(self, call: LaunchCall, stream: int) -> None:
         """Run a kernel for its whole grid."""
