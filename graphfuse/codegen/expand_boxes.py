@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from graphfuse.dialects import block
 from graphfuse.ir.core import Op, Value, attr_dim, attr_dims, attr_ints, tile_of
+from graphfuse.ir.types import I64
 from graphfuse.symbolic import Dim, floordiv, mod, sym, symbols
 
 
@@ -19,9 +20,9 @@ def expand_box(op: Op) -> Op:
     pointer, *at = op.operands
     dims, strides = attr_dims(op, "dims"), attr_dims(op, "strides")
     names = _names(len(at) + 1, op)
-    start = [sym(n) for n in names[:-1]]
-    if "steps" in op.attrs:
+    if attr_ints(op, "steps", ()):
         return _gather(op, names)
+    start = [sym(n) for n in names[:-1]]
 
     def number(dim: Dim) -> Value:
         return block.index(*at, expr=dim, names=tuple(names[:-1])).result
@@ -67,21 +68,24 @@ def _gather(op: Op, names: list[str]) -> Op:
         flat = floordiv(flat, count)
     places.insert(0, image + flat)
 
-    def tile(expr: Dim, along: int) -> Value:
+    def numbers(expr: Dim, along: int) -> Op:
+        """One for each row, or for each column."""
         size = shape[along]
         lanes = block.reshape(block.arange(start=0, end=size), shape=(size, 1) if along == 0 else (1, size))
-        found = block.index(*at, lanes, expr=expr, names=tuple(names))
-        return block.broadcast(found, shape=shape).result
+        return block.index(*at, lanes, expr=expr, names=tuple(names))
 
-    where: Dim = attr_dim(op, "offset", 0)
-    inside: Op | None = None
-    for i, (place, n, stride) in enumerate(zip((*places, channel + sym(names[-1])), dims, strides, strict=True)):
-        along = 1 if i == len(dims) - 1 else 0
-        zero = block.const(value=0, elem=block.elem_of(at[0].type), shape=shape).result
-        tests = (block.ge(tile(place, along), zero), block.lt(tile(place - n, along), zero))
-        for test in tests:
-            inside = test if inside is None else block.and_(inside.result, test.result)
-        where = where + place * stride if along == 0 else where
-    assert inside is not None
-    offsets = block.add(tile(where, 0), tile(channel + sym(names[-1]), 1))
-    return block.load(pointer, offsets.result, inside.result, loc=op.loc)
+    def within(place: Dim, extent: Dim, along: int) -> Op:
+        here, beyond = numbers(place, along), numbers(place - extent, along)
+        zero = block.const(value=0, elem=I64, shape=tile_of(here.result).shape)
+        return block.and_(block.ge(here, zero), block.lt(beyond, zero))
+
+    column = channel + sym(names[-1])
+    rows, *more = (within(place, n, 0) for place, n in zip(places, dims[:-1], strict=True))
+    for test in more:
+        rows = block.and_(rows, test)
+    start = attr_dim(op, "offset", 0)
+    for place, stride in zip(places, strides[:-1], strict=True):
+        start = start + place * stride
+    offsets = block.add(*(block.broadcast(x, shape=shape) for x in (numbers(start, 0), numbers(column, 1))))
+    mask = block.and_(*(block.broadcast(x, shape=shape) for x in (rows, within(column, dims[-1], 1))))
+    return block.load(pointer, offsets, mask, loc=op.loc)

@@ -109,54 +109,48 @@ func @windows(%x: ptr<f32>, %s: i64) {grid = 3} {
   %v9 = block.arange() {end = 16, start = 0} : tile<16xi64>
   %v10 = block.reshape(%v9) {shape = [16, 1]} : tile<16x1xi64>
   %v11 = block.index(%zero, %at, %zero, %zero, %one, %p, %v10) {expr = (at0 + floordiv(floordiv(at1, 2) + floordiv(at2 + at6, 4) + 1, 4)), names = ["at0", "at1", "at2", "at3", "at4", "at5", "at6"]} : tile<16x1xi64>
-  %v12 = block.broadcast(%v11) {shape = [16, 8]} : tile<16x8xi64>
-  %v13 = block.const() {elem = i64, shape = [16, 8], value = 0} : tile<16x8xi64>
-  %v14 = block.ge(%v12, %v13) : tile<16x8xbool>
-  %v15 = block.arange() {end = 16, start = 0} : tile<16xi64>
-  %v16 = block.reshape(%v15) {shape = [16, 1]} : tile<16x1xi64>
-  %v17 = block.index(%zero, %at, %zero, %zero, %one, %p, %v16) {expr = (at0 + floordiv(floordiv(at1, 2) + floordiv(at2 + at6, 4) + 1, 4) - 2), names = ["at0", "at1", "at2", "at3", "at4", "at5", "at6"]} : tile<16x1xi64>
-  %v18 = block.broadcast(%v17) {shape = [16, 8]} : tile<16x8xi64>
-  %v19 = block.lt(%v18, %v13) : tile<16x8xbool>
-  %v20 = block.and(%v14, %v19) : tile<16x8xbool>
-  %v21 = block.arange() {end = 16, start = 0} : tile<16xi64>
-  %v22 = block.reshape(%v21) {shape = [16, 1]} : tile<16x1xi64>
-  %v23 = block.index(%zero, %at, %zero, %zero, %one, %p, %v22) {expr = (at4 + 2*mod(floordiv(at1, 2) + floordiv(at2 + at6, 4) + 1, 4) - 2), names = ["at0", "at1", "at2", "at3", "at4", "at5", "at6"]} : tile<16x1xi64>
-  %v24 = block.broadcast(%v23) {shape = [16, 8]} : tile<16x8xi64>
-  %v25 = block.const() {elem = i64, shape = [16, 8], value = 0} : tile<16x8xi64>
-  %v26 = block.ge(%v24, %v25) : tile<16x8xbool>
-  %v27 = block.and(%v20, %v26) : tile<16x8xbool>
-  %v28 = block.arange() {end = 16, start = 0} : tile<16xi64>
-  %v29 = block.reshape(%v28) {shape = [16, 1]} : tile<16x1xi64>
-  %v30 = block.index(%zero, %at, %zero, %zero, %one, %p, %v29) {expr = (at4 + 2*mod(floordiv(at1, 2) + floordiv(at2 + at6, 4) + 1, 4) - 9), names = ["at0", "at1", "at2", "at3", "at4", "at5", "at6"]} : tile<16x1xi64>
-  %v31 = block.broadcast(%v30) {shape = [16, 8]} : tile<16x8xi64>
-  %v32 = block.lt(%v31, %v25) : tile<16x8xbool>
-  %v33 = block.and(%v27, %v32) : tile<16x8xbool>
-  %v34 = block.arange() {end = 16, start = 0} : tile<16xi64>
-  %v35 = block.reshape(%v34) {shape = [16, 1]} : tile<16x1xi64>
-  %v36 = block.index(%zero, %at, %zero, %zero, %one, %p, %v35) {expr = (at5 + mod(at2 + at6, 4)), names = ["at0", "at1", "at2", "at3", "at4", "at5", "at6"]} : tile<16x1xi64>
-  %v37 = block.broadcast(%v36) {shape = [16, 8]} : tile<16x8xi64>
-  %v38 = block.const() {elem = i64, shape = [16, 8], value = 0} : tile<16x8xi64>
-  %v39 = block.ge(%v37, %v38) : tile<16x8xbool>
-  %v40 = block.and(%v33, %v39) : tile<16x8xbool>
-  %v41 = block.arange() {end = 16, start = 0} : tile<16xi64>
-  %v42 = block.reshape(%v41) {shape = [16, 1]} : tile<16x1xi64>
-  %v43 = block.index(%zero, %at, %zero, %zero, %one, %p, %v42) {expr = (at5 + mod(at2 + at6, 4) - 5), names = ["at0", "at1", "at2", "at3", "at4", "at5", "at6"]} : tile<16x1xi64>
-  %v44 = block.broadcast(%v43) {shape = [16, 8]} : tile<16x8xi64>
-  %v45 = block.lt(%v44, %v38) : tile<16x8xbool>
-  %v46 = block.and(%v40, %v45) : tile<16x8xbool>
+  %v12 = block.const() {elem = i64, shape = [16, 1], value = 0} : tile<16x1xi64>
+  %v13 = block.ge(%v11, %v12) : tile<16x1xbool>
+  %v14 = block.arange() {end = 16, start = 0} : tile<16xi64>
+  %v15 = block.reshape(%v14) {shape = [16, 1]} : tile<16x1xi64>
+  %v16 = block.index(%zero, %at, %zero, %zero, %one, %p, %v15) {expr = (at0 + floordiv(floordiv(at1, 2) + floordiv(at2 + at6, 4) + 1, 4) - 2), names = ["at0", "at1", "at2", "at3", "at4", "at5", "at6"]} : tile<16x1xi64>
+  %v17 = block.lt(%v16, %v12) : tile<16x1xbool>
+  %v18 = block.and(%v13, %v17) : tile<16x1xbool>
+  %v19 = block.arange() {end = 16, start = 0} : tile<16xi64>
+  %v20 = block.reshape(%v19) {shape = [16, 1]} : tile<16x1xi64>
+  %v21 = block.index(%zero, %at, %zero, %zero, %one, %p, %v20) {expr = (at4 + 2*mod(floordiv(at1, 2) + floordiv(at2 + at6, 4) + 1, 4) - 2), names = ["at0", "at1", "at2", "at3", "at4", "at5", "at6"]} : tile<16x1xi64>
+  %v22 = block.const() {elem = i64, shape = [16, 1], value = 0} : tile<16x1xi64>
+  %v23 = block.ge(%v21, %v22) : tile<16x1xbool>
+  %v24 = block.arange() {end = 16, start = 0} : tile<16xi64>
+  %v25 = block.reshape(%v24) {shape = [16, 1]} : tile<16x1xi64>
+  %v26 = block.index(%zero, %at, %zero, %zero, %one, %p, %v25) {expr = (at4 + 2*mod(floordiv(at1, 2) + floordiv(at2 + at6, 4) + 1, 4) - 9), names = ["at0", "at1", "at2", "at3", "at4", "at5", "at6"]} : tile<16x1xi64>
+  %v27 = block.lt(%v26, %v22) : tile<16x1xbool>
+  %v28 = block.and(%v23, %v27) : tile<16x1xbool>
+  %v29 = block.and(%v18, %v28) : tile<16x1xbool>
+  %v30 = block.arange() {end = 16, start = 0} : tile<16xi64>
+  %v31 = block.reshape(%v30) {shape = [16, 1]} : tile<16x1xi64>
+  %v32 = block.index(%zero, %at, %zero, %zero, %one, %p, %v31) {expr = (at5 + mod(at2 + at6, 4)), names = ["at0", "at1", "at2", "at3", "at4", "at5", "at6"]} : tile<16x1xi64>
+  %v33 = block.const() {elem = i64, shape = [16, 1], value = 0} : tile<16x1xi64>
+  %v34 = block.ge(%v32, %v33) : tile<16x1xbool>
+  %v35 = block.arange() {end = 16, start = 0} : tile<16xi64>
+  %v36 = block.reshape(%v35) {shape = [16, 1]} : tile<16x1xi64>
+  %v37 = block.index(%zero, %at, %zero, %zero, %one, %p, %v36) {expr = (at5 + mod(at2 + at6, 4) - 5), names = ["at0", "at1", "at2", "at3", "at4", "at5", "at6"]} : tile<16x1xi64>
+  %v38 = block.lt(%v37, %v33) : tile<16x1xbool>
+  %v39 = block.and(%v34, %v38) : tile<16x1xbool>
+  %v40 = block.and(%v29, %v39) : tile<16x1xbool>
+  %v41 = block.broadcast(%v40) {shape = [16, 8]} : tile<16x8xbool>
+  %v42 = block.arange() {end = 8, start = 0} : tile<8xi64>
+  %v43 = block.reshape(%v42) {shape = [1, 8]} : tile<1x8xi64>
+  %v44 = block.index(%zero, %at, %zero, %zero, %one, %p, %v43) {expr = (at3 + at6), names = ["at0", "at1", "at2", "at3", "at4", "at5", "at6"]} : tile<1x8xi64>
+  %v45 = block.const() {elem = i64, shape = [1, 8], value = 0} : tile<1x8xi64>
+  %v46 = block.ge(%v44, %v45) : tile<1x8xbool>
   %v47 = block.arange() {end = 8, start = 0} : tile<8xi64>
   %v48 = block.reshape(%v47) {shape = [1, 8]} : tile<1x8xi64>
-  %v49 = block.index(%zero, %at, %zero, %zero, %one, %p, %v48) {expr = (at3 + at6), names = ["at0", "at1", "at2", "at3", "at4", "at5", "at6"]} : tile<1x8xi64>
-  %v50 = block.broadcast(%v49) {shape = [16, 8]} : tile<16x8xi64>
-  %v51 = block.const() {elem = i64, shape = [16, 8], value = 0} : tile<16x8xi64>
-  %v52 = block.ge(%v50, %v51) : tile<16x8xbool>
-  %v53 = block.and(%v46, %v52) : tile<16x8xbool>
-  %v54 = block.arange() {end = 8, start = 0} : tile<8xi64>
-  %v55 = block.reshape(%v54) {shape = [1, 8]} : tile<1x8xi64>
-  %v56 = block.index(%zero, %at, %zero, %zero, %one, %p, %v55) {expr = (at3 + at6 - 6), names = ["at0", "at1", "at2", "at3", "at4", "at5", "at6"]} : tile<1x8xi64>
-  %v57 = block.broadcast(%v56) {shape = [16, 8]} : tile<16x8xi64>
-  %v58 = block.lt(%v57, %v51) : tile<16x8xbool>
-  %v59 = block.and(%v53, %v58) : tile<16x8xbool>
-  %a = block.load(%x, %v8, %v59) : tile<16x8xf32>
+  %v49 = block.index(%zero, %at, %zero, %zero, %one, %p, %v48) {expr = (at3 + at6 - 6), names = ["at0", "at1", "at2", "at3", "at4", "at5", "at6"]} : tile<1x8xi64>
+  %v50 = block.lt(%v49, %v45) : tile<1x8xbool>
+  %v51 = block.and(%v46, %v50) : tile<1x8xbool>
+  %v52 = block.broadcast(%v51) {shape = [16, 8]} : tile<16x8xbool>
+  %v53 = block.and(%v41, %v52) : tile<16x8xbool>
+  %a = block.load(%x, %v8, %v53) : tile<16x8xf32>
   return(%a)
 }
