@@ -7,6 +7,7 @@ which the size does not change from program to program.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -51,6 +52,7 @@ from graphfuse.symbolic import (
     ceildiv,
     exact_div,
     maximum,
+    of_atom,
     substitute,
     sym,
     symbols,
@@ -65,7 +67,7 @@ ARITHMETIC: dict[OpDef, Callable[[Dim, Dim], Dim]] = {
 def atoms_of(dim: Dim) -> list[Dim]:
     """The symbols and calls that a dim is made of, each by itself."""
     terms = dim.terms if isinstance(dim, Expr) else ()
-    return [Expr(((((atom, 1),), 1),)) for monomial, _ in terms for atom, _ in monomial]
+    return [of_atom(atom) for monomial, _ in terms for atom, _ in monomial]
 
 
 def call_of(dim: Dim) -> Call:
@@ -89,11 +91,16 @@ class Scalars:
         self._taken = {v.hint for v in func.params}
         self.alignments = pointer_alignments(func)
         self.grid = attr_dim(func, "grid")
-        self._loops = {op.body.params.values[0]: op for op in func.walk() if op.kind is control.for_}
         self.trusts = "assume" in func.attrs
         """Whether who wrote it has seen to it that what it reads and writes is there, however large it may be."""
         self.program: Dim | None = None
         """The number of the program, once something asked for it."""
+        self._func = func
+
+    @functools.cached_property
+    def _loops(self) -> dict[Value, Op]:
+        """By their counters."""
+        return {op.body.params.values[0]: op for op in self._func.walk() if op.kind is control.for_}
 
     def leaf(self, value: Value, hint: str, low: float, high: float, divisor: int = 1) -> Dim:
         """Name a value that is not arithmetic."""

@@ -21,7 +21,7 @@ from graphfuse.gpu.transforms.hopper.epilogue import Clones
 from graphfuse.gpu.transforms.hopper.match import ACCUMULATED
 from graphfuse.gpu.transforms.hopper.roles import number
 from graphfuse.gpu.transforms.hopper.windows import find_windows
-from graphfuse.ir.core import Builder, Func, Op, Value, attr_dims, tile_of
+from graphfuse.ir.core import Builder, Func, Op, Value, attr_dims, made_of, tile_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import dead_code, rebuild, use_counts
 
@@ -33,18 +33,15 @@ def raise_boxes(func: Func) -> Func:
     """The function with its factors in boxes; itself, maybe with the reason, where they cannot be."""
     dots = [op for op in func.walk() if op.kind is block.dot]
     factors = dict.fromkeys(_source(v) for op in dots for v in op.operands[:2])
-    if any(tile_of(v).elem.name not in ACCUMULATED for v in factors):
+    found = [v for v in factors if not (v.op and v.op.kind is block.load_box) and not _is_product(v)]
+    if not found or any(tile_of(v).elem.name not in ACCUMULATED for v in factors):
         return func
-    scalars, boxes = Scalars(func), dict[Value, Op]()
+    scalars = Scalars(func)
     try:
-        for value in factors:
-            if not _is_product(value) and not (value.op and value.op.kind is block.load_box):
-                boxes[value] = _boxed(value, scalars)
+        boxes = {value: _boxed(value, scalars) for value in found}
     except Unboxed as why:
         log.debug("@%s has a factor that is no box: %s", func.name, why)
         return Func(func.name, func.body, {gpu.WITHOUT_WGMMA: f"a factor is no box: {why}", **func.attrs}, func.dims)
-    if not boxes:
-        return func
     func = dead_code(rebuild(func, visit_pair=lambda op, _: boxes.get(op.results[0]) if op.results else None))
     uses = use_counts(func)  # dead code has no loads
     return dead_code(rebuild(func, keep=lambda op: op.kind is not block.load or op.result in uses))
@@ -59,14 +56,7 @@ def _source(value: Value) -> Value:
 
 def _is_product(value: Value) -> bool:
     """Whether a factor is computed from a product, as the probabilities of attention are."""
-    seen, left = set[Value](), [value]
-    while left:
-        op = left.pop().op
-        if op is not None and op.kind is block.dot:
-            return True
-        left += [v for v in (op.operands if op else ()) if v not in seen]
-        seen.update(left)
-    return False
+    return any(v.op is not None and v.op.kind is block.dot for v in made_of(value))
 
 
 def _boxed(value: Value, scalars: Scalars) -> Op:
