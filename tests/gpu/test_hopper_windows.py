@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,18 +16,17 @@ from graphfuse.fusion.regions.rules import Rules
 from graphfuse.gpu.assembler import assemble
 from graphfuse.gpu.lower import emit_ptx, lower
 from graphfuse.gpu.pipeline import transformed
-from graphfuse.gpu.transforms.hopper.raise_boxes import raise_boxes
 from graphfuse.interp.block import launch
 from graphfuse.ir.core import Func
-from graphfuse.ir.parser import parse, parse_module
+from graphfuse.ir.parser import parse
 from graphfuse.ir.printer import to_text
 from graphfuse.ir.verifier import verify
 from graphfuse.targets import Target
 from graphfuse.targets.machine import GpuMachine
 from tests.blockgen.cases import case
 from tests.blockgen.support import launched
-from tests.conftest import SEPARATOR
 from tests.gpu.test_hopper import emulate
+from tests.gpu.test_raise_boxes import BY_ADDRESS
 
 TARGET = Target.parse("cuda:sm_90a")
 
@@ -225,8 +223,6 @@ def test_declined(why):
     assert not any(op.kind is gpu.tma_load for op in roles.walk())
 
 
-BY_ADDRESS = parse_module((Path(__file__).parent / "raise_boxes.gf").read_text().partition(SEPARATOR)[0])[0]
-"""A convolution by a masked gather, as people write it."""
 CHANGES = {
     "image of fewer rows": ("p7 + p9 - 1", "p7 + p9"),
     "narrower image": ("value = 8}", "value = 7}"),
@@ -259,29 +255,6 @@ def test_what_is_changed_is_still_what_it_says(name):
     lowered = lower([transformed(changed, TARGET)], TARGET)
     emulate(emit_ptx(lowered), lowered.kernels[0], [x, w, b], [got], {})
     np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=2.0**-10, atol=2.0**-6)
-
-
-WHY = {
-    "it begins at no place that is known to be in the tensor": ("p7 + p9 - 1", "p7 + p9"),
-    "the number of its columns is not known at launch": ("p10 + p8 - 1", "p8 - 1"),
-    "rows are no digits of one number": ("mod(row6, 8)", "mod(row6, 4)"),
-    "its rows are no positions of an image": ("l5 + 64*pid5", "2*l5 + 64*pid5"),
-    "rows do not lie apart by multiples of one number": ("(l10 + 8", "(2*l10 + 8"),
-    "it begins 4 elements into memory, no multiple of 16 bytes": ("- 72)", "- 68)"),
-    "what it leaves out is not 0": ("block.select(%v29, %v39, %v40)", "block.select(%v29, %v39, %v39)"),
-    "rows repeat their elements": ("64*p7 + 8*p8", "64*p7*p7 + 8*p8"),
-    "what it leaves out is no padding of an image": ("block.lt(%v19, %v16)", "block.ge(%v6, %v13)"),
-    "what it leaves out is decided by no comparison of indices": ("block.lt(%v19, %v16)", "block.eq(%v19, %v16)"),
-    "it is computed": ("block.select(%v29, %v39, %v40)", "block.add(%v36, %v36)"),
-    "its taps or strides are more than a map of windows takes": ("p7 + p9 - 1", "9*p7 + p9 - 1"),
-    "its rows are no whole images": ("block.lt(%v19, %v16)", "block.lt(%v3, %v16)"),
-}
-
-
-@pytest.mark.parametrize("why", WHY)
-def test_why_an_address_is_no_window(why):
-    func = parse(to_text(BY_ADDRESS).replace(*WHY[why]))
-    assert raise_boxes(func).attrs[gpu.WITHOUT_WGMMA] == f"a factor is no box: {why}"
 
 
 ASSEMBLED = {
