@@ -11,7 +11,6 @@ from graphfuse.gpu.transforms.assign_layouts import assign_layouts
 from graphfuse.gpu.transforms.coalesce import coalesce
 from graphfuse.gpu.transforms.hopper.attention import hopper_attention
 from graphfuse.gpu.transforms.hopper.matmul import hopper_matmul
-from graphfuse.gpu.transforms.hopper.raise_boxes import raise_boxes
 from graphfuse.gpu.transforms.overlap_launches import overlap_launches
 from graphfuse.gpu.transforms.pipeline_loads import SHARED_BYTES, STAGES, pipeline_loads
 from graphfuse.gpu.transforms.prefetch_operands import prefetch_operands
@@ -48,7 +47,7 @@ def gpu_passes(func: Func, target: Target | None = None) -> tuple[Pass, ...]:
     )
 
 
-FOR_ARCH: dict[str, tuple[Pass, ...]] = {"sm_90a": (raise_boxes, hopper_matmul, hopper_attention)}
+FOR_ARCH: dict[str, tuple[Pass, ...]] = {"sm_90a": (hopper_matmul, hopper_attention)}
 """What runs first for one architecture, on functions that say their grid, of one axis."""
 
 

@@ -1,4 +1,4 @@
-// RUN: raise-boxes, hopper-attention
+// RUN: hopper-attention
 
 func @fires(%in0: ptr<f16>, %in1: ptr<f16>, %in2: ptr<f16>, %out0: ptr<f16>) {grid = 1, persistent = 0, query_words = false, resident = 1, stages = 2, turns = false, warps = 4} {
   %v0 = block.const() {elem = i64, value = 0} : i64
@@ -518,57 +518,51 @@ func @no_attention(%x: ptr<f32>, %out: ptr<f32>) {grid = 1, resident = 1, warps 
 
 func @largest(%in0: ptr<f16>, %in1: ptr<f16>, %in2: ptr<f16>, %out0: ptr<f16>, %out1: ptr<f32>) {grid = 1, persistent = 0, query_words = false, resident = 1, stages = 2, turns = false, warps = 4, without_wgmma = "block.store_view beside the products"} {
   %v0 = block.const() {elem = i64, value = 0} : i64
-  %v1 = block.const() {elem = i64, value = 0} : i64
-  %v2 = block.const() {elem = i64, value = 0} : i64
-  %v3 = block.load_box(%in0, %v1, %v2) {dims = [64, 16], offset = 0, shape = [64, 16], strides = [16, 1]} : tile<64x16xf16>
-  %v4 = block.const() {elem = f32, shape = [64, 1], value = -inf} : tile<64x1xf32>
-  %v5 = block.const() {elem = f32, shape = [64, 1], value = 0.0} : tile<64x1xf32>
-  %v6 = block.const() {elem = f32, shape = [64, 16], value = 0.0} : tile<64x16xf32>
-  %v7 = block.const() {elem = i64, value = 1} : i64
-  %v43, %v44, %v45 = for(%v0, %v7, %v4, %v5, %v6) do (%t3: i64, %acc: tile<64x1xf32>, %acc_0: tile<64x1xf32>, %acc_1: tile<64x16xf32>) {
-    %v8 = block.const() {elem = f32, shape = [64, 128], value = 0.0} : tile<64x128xf32>
-    %v9 = block.index(%t3) {expr = (128*k), names = ["k"]} : i64
-    %v10 = block.const() {elem = i64, value = 0} : i64
-    %v11 = block.load_box(%in1, %v9, %v10) {dims = [128, 16], offset = 0, shape = [128, 16], strides = [16, 1]} : tile<128x16xf16>
-    %v12 = block.trans(%v11) {perm = [1, 0]} : tile<16x128xf16>
-    %v13 = block.dot(%v3, %v12, %v8) : tile<64x128xf32>
-    %v14 = block.reduce(%v13) {axis = 1, kind = "max"} : tile<64xf32>
-    %v15 = block.reshape(%v14) {shape = [64, 1]} : tile<64x1xf32>
-    block.store_view(%out1, %v0, %v15) {strides = [1, 1]}
-    %v16 = block.max(%acc, %v15) : tile<64x1xf32>
-    %v17 = block.const() {elem = f32, shape = [64, 1], value = 0.25} : tile<64x1xf32>
-    %v18 = block.mul(%acc, %v17) : tile<64x1xf32>
-    %v19 = block.mul(%v16, %v17) : tile<64x1xf32>
-    %v20 = block.eq(%v19, %v4) : tile<64x1xbool>
-    %v21 = block.select(%v20, %v5, %v19) : tile<64x1xf32>
-    %v22 = block.const() {elem = f32, shape = [64, 1], value = 1.4426950408889634} : tile<64x1xf32>
-    %v23 = block.mul(%v18, %v22) : tile<64x1xf32>
-    %v24 = block.mul(%v21, %v22) : tile<64x1xf32>
-    %v25 = block.sub(%v23, %v24) : tile<64x1xf32>
-    %v26 = block.exp2(%v25) : tile<64x1xf32>
-    %v27 = block.const() {elem = f32, shape = [64, 128], value = 0.36067376022224085} : tile<64x128xf32>
-    %v28 = block.neg(%v24) : tile<64x1xf32>
-    %v29 = block.broadcast(%v28) {shape = [64, 128]} : tile<64x128xf32>
-    %v30 = block.fma(%v13, %v27, %v29) : tile<64x128xf32>
-    %v31 = block.exp2(%v30) : tile<64x128xf32>
-    %v32 = block.mul(%acc_0, %v26) : tile<64x1xf32>
-    %v33 = block.reduce(%v31) {axis = 1, kind = "sum"} : tile<64xf32>
-    %v34 = block.reshape(%v33) {shape = [64, 1]} : tile<64x1xf32>
-    %v35 = block.add(%v32, %v34) : tile<64x1xf32>
-    %v36 = block.broadcast(%v26) {shape = [64, 16]} : tile<64x16xf32>
-    %v37 = block.mul(%acc_1, %v36) : tile<64x16xf32>
-    %v38 = block.cast(%v31) {to = f16} : tile<64x128xf16>
-    %v39 = block.index(%t3) {expr = (128*k), names = ["k"]} : i64
-    %v40 = block.const() {elem = i64, value = 0} : i64
-    %v41 = block.load_box(%in2, %v39, %v40) {dims = [128, 16], offset = 0, shape = [128, 16], strides = [16, 1]} : tile<128x16xf16>
-    %v42 = block.dot(%v38, %v41, %v37) : tile<64x16xf32>
-    yield(%v16, %v35, %v42)
+  %v1 = block.load_view(%in0, %v0) {shape = [64, 16], strides = [16, 1]} : tile<64x16xf16>
+  %v2 = block.const() {elem = f32, shape = [64, 1], value = -inf} : tile<64x1xf32>
+  %v3 = block.const() {elem = f32, shape = [64, 1], value = 0.0} : tile<64x1xf32>
+  %v4 = block.const() {elem = f32, shape = [64, 16], value = 0.0} : tile<64x16xf32>
+  %v5 = block.const() {elem = i64, value = 1} : i64
+  %v37, %v38, %v39 = for(%v0, %v5, %v2, %v3, %v4) do (%t3: i64, %acc: tile<64x1xf32>, %acc_0: tile<64x1xf32>, %acc_1: tile<64x16xf32>) {
+    %v6 = block.const() {elem = f32, shape = [64, 128], value = 0.0} : tile<64x128xf32>
+    %v7 = block.index(%t3) {expr = (2048*t3), names = ["t3"]} : i64
+    %v8 = block.load_view(%in1, %v7) {shape = [16, 128], strides = [1, 16]} : tile<16x128xf16>
+    %v9 = block.dot(%v1, %v8, %v6) : tile<64x128xf32>
+    %v10 = block.reduce(%v9) {axis = 1, kind = "max"} : tile<64xf32>
+    %v11 = block.reshape(%v10) {shape = [64, 1]} : tile<64x1xf32>
+    block.store_view(%out1, %v0, %v11) {strides = [1, 1]}
+    %v12 = block.max(%acc, %v11) : tile<64x1xf32>
+    %v13 = block.const() {elem = f32, shape = [64, 1], value = 0.25} : tile<64x1xf32>
+    %v14 = block.mul(%acc, %v13) : tile<64x1xf32>
+    %v15 = block.mul(%v12, %v13) : tile<64x1xf32>
+    %v16 = block.eq(%v15, %v2) : tile<64x1xbool>
+    %v17 = block.select(%v16, %v3, %v15) : tile<64x1xf32>
+    %v18 = block.const() {elem = f32, shape = [64, 1], value = 1.4426950408889634} : tile<64x1xf32>
+    %v19 = block.mul(%v14, %v18) : tile<64x1xf32>
+    %v20 = block.mul(%v17, %v18) : tile<64x1xf32>
+    %v21 = block.sub(%v19, %v20) : tile<64x1xf32>
+    %v22 = block.exp2(%v21) : tile<64x1xf32>
+    %v23 = block.const() {elem = f32, shape = [64, 128], value = 0.36067376022224085} : tile<64x128xf32>
+    %v24 = block.neg(%v20) : tile<64x1xf32>
+    %v25 = block.broadcast(%v24) {shape = [64, 128]} : tile<64x128xf32>
+    %v26 = block.fma(%v9, %v23, %v25) : tile<64x128xf32>
+    %v27 = block.exp2(%v26) : tile<64x128xf32>
+    %v28 = block.mul(%acc_0, %v22) : tile<64x1xf32>
+    %v29 = block.reduce(%v27) {axis = 1, kind = "sum"} : tile<64xf32>
+    %v30 = block.reshape(%v29) {shape = [64, 1]} : tile<64x1xf32>
+    %v31 = block.add(%v28, %v30) : tile<64x1xf32>
+    %v32 = block.broadcast(%v22) {shape = [64, 16]} : tile<64x16xf32>
+    %v33 = block.mul(%acc_1, %v32) : tile<64x16xf32>
+    %v34 = block.cast(%v27) {to = f16} : tile<64x128xf16>
+    %v35 = block.load_view(%in2, %v7) {shape = [128, 16], strides = [16, 1]} : tile<128x16xf16>
+    %v36 = block.dot(%v34, %v35, %v33) : tile<64x16xf32>
+    yield(%v12, %v31, %v36)
   } : tile<64x1xf32>, tile<64x1xf32>, tile<64x16xf32>
-  %v46 = block.const() {elem = f32, shape = [64, 1], value = 1.0} : tile<64x1xf32>
-  %v47 = block.div(%v46, %v44) : tile<64x1xf32>
-  %v48 = block.broadcast(%v47) {shape = [64, 16]} : tile<64x16xf32>
-  %v49 = block.mul(%v45, %v48) : tile<64x16xf32>
-  %v50 = block.cast(%v49) {to = f16} : tile<64x16xf16>
-  block.store_view(%out0, %v0, %v50) {strides = [16, 1]}
+  %v40 = block.const() {elem = f32, shape = [64, 1], value = 1.0} : tile<64x1xf32>
+  %v41 = block.div(%v40, %v38) : tile<64x1xf32>
+  %v42 = block.broadcast(%v41) {shape = [64, 16]} : tile<64x16xf32>
+  %v43 = block.mul(%v39, %v42) : tile<64x16xf32>
+  %v44 = block.cast(%v43) {to = f16} : tile<64x16xf16>
+  block.store_view(%out0, %v0, %v44) {strides = [16, 1]}
   return()
 }

@@ -1,4 +1,4 @@
-// RUN: raise-boxes, hopper-matmul
+// RUN: hopper-matmul
 
 func @fires(%a: ptr<f16>, %b: ptr<f16>, %out: ptr<f16>) {grid = 2} {
   %p = block.program_id() : i64

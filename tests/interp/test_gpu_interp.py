@@ -12,7 +12,6 @@ from benchmarks.gemm_kernels import Gemm, text
 from graphfuse.dialects import gpu
 from graphfuse.errors import InputError
 from graphfuse.gpu.transforms.hopper.matmul import hopper_matmul
-from graphfuse.gpu.transforms.hopper.raise_boxes import raise_boxes
 from graphfuse.interp.block import launch
 from graphfuse.interp.gpu import Deal
 from graphfuse.ir.dense import numpy_dtype
@@ -40,7 +39,7 @@ SMALL = Gemm(64, 64, 64, (64, 16, 16), out="f32")
 )
 def test_products_of_warpgroups(gemm: Gemm) -> None:
     before = parse(text(gemm))
-    after = hopper_matmul(raise_boxes(before))
+    after = hopper_matmul(before)
     verify(after)
     assert any(op.kind is gpu.wgmma for op in after.walk())
     rng, outs = np.random.default_rng(0), []

@@ -25,6 +25,7 @@ from graphfuse.gpu.transforms.hopper.attention_config import AttentionConfig, ch
 from graphfuse.gpu.transforms.hopper.epilogue import Clones, Declined
 from graphfuse.gpu.transforms.hopper.match import Operand
 from graphfuse.gpu.transforms.hopper.match_attention import Attention, Phase, match_attention
+from graphfuse.gpu.transforms.hopper.raise_boxes import as_read, raise_boxes
 from graphfuse.gpu.transforms.hopper.remake import Remake
 from graphfuse.gpu.transforms.hopper.roles import (
     Fill,
@@ -50,13 +51,14 @@ log = logging.getLogger(__name__)
 @passing("gpu")
 def hopper_attention(func: Func) -> Func:
     """The function as a TMA and `wgmma` kernel; itself, perhaps with the reason, where it cannot be one."""
-    scalars = Scalars(func)
+    raised = raise_boxes(func)
+    scalars, left = Scalars(raised), as_read(func, raised)
     try:
-        attention = match_attention(func, scalars)
-        return func if attention is None else _Attention(func, scalars, attention).func()
+        attention = match_attention(raised, scalars)
+        return left if attention is None else _Attention(raised, scalars, attention).func()
     except Declined as reason:
         log.debug("@%s is no attention for wgmma: %s", func.name, reason)
-        return Func(func.name, func.body, {gpu.WITHOUT_WGMMA: str(reason), **func.attrs}, func.dims)
+        return Func(func.name, func.body, {gpu.WITHOUT_WGMMA: str(reason), **left.attrs}, func.dims)
 
 
 class _Attention(Roles[AttentionConfig]):

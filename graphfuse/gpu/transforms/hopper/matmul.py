@@ -23,6 +23,7 @@ from graphfuse.gpu.transforms.hopper.epilogue import Chunk, Clones, Declined, Or
 from graphfuse.gpu.transforms.hopper.lines import has_room, in_lines
 from graphfuse.gpu.transforms.hopper.match import Operand, Product, match_product
 from graphfuse.gpu.transforms.hopper.order import grouped
+from graphfuse.gpu.transforms.hopper.raise_boxes import as_read, raise_boxes
 from graphfuse.gpu.transforms.hopper.reads import Reads
 from graphfuse.gpu.transforms.hopper.roles import (
     READS,
@@ -56,21 +57,22 @@ ROUNDED = (F16, BF16)
 @passing("gpu")
 def hopper_matmul(func: Func) -> Func:
     """The function as a persistent TMA and `wgmma` kernel; itself, with the reason where a tile for one was chosen."""
+    raised = raise_boxes(func)
     try:
-        found = match_product(func, Scalars(func))
+        found = match_product(raised, Scalars(raised))
         why = "" if found else "its loop is no product of boxes that TMA copies"
     except Unboxed as reason:
         found, why = None, str(reason)
     for blocks in choices(func, found.acc.shape) if found else ():
-        scalars = Scalars(func)  # each way names values of its own
-        product = match_product(func, scalars)
+        scalars = Scalars(raised)  # each way names values of its own
+        product = match_product(raised, scalars)
         assert product is not None, "it was one before"
         try:
-            return _Matmul(func, scalars, product, blocks).func()
+            return _Matmul(raised, scalars, product, blocks).func()
         except Declined as reason:
             log.debug("@%s is no product for wgmma of %d by %d blocks: %s", func.name, *blocks, reason)
             why = why or str(reason)
-    return _left(func, why)
+    return _left(as_read(func, raised), why)
 
 
 def _left(func: Func, why: str) -> Func:

@@ -7,7 +7,8 @@ becomes
 
     %a = load_box(%x, %row, %k) {shape = [64, 32], dims = [m, ld], strides = [ld, 1]}
 
-Kernels of graphs have such ops from the start. Where TMA could not copy one factor of a function, all stay as they are.
+Kernels of graphs have such ops from the start. Where TMA could not copy one factor of a function, all stay as they are;
+and a kernel that does not become one of warps with roles keeps the addresses that it was written with.
 """
 
 from __future__ import annotations
@@ -45,6 +46,11 @@ def raise_boxes(func: Func) -> Func:
     func = dead_code(rebuild(func, visit_pair=lambda op, _: boxes.get(op.results[0]) if op.results else None))
     uses = use_counts(func)  # dead code has no loads
     return dead_code(rebuild(func, keep=lambda op: op.kind is not block.load or op.result in uses))
+
+
+def as_read(func: Func, raised: Func) -> Func:
+    """A function whose factors were raised for nothing: as it was, with the reason where they could not be."""
+    return raised if raised.body is func.body else func
 
 
 def _source(value: Value) -> Value:
