@@ -46,7 +46,7 @@ from graphfuse.blockgen.products import of_one_element, product_of, store_result
 from graphfuse.blockgen.tiling import MatmulTile
 from graphfuse.dialects import block, graph
 from graphfuse.dialects.boxes import Unboxed
-from graphfuse.dialects.gpu import WITHOUT_WGMMA
+from graphfuse.dialects.gpu import ACCUMULATED, WITHOUT_WGMMA
 from graphfuse.ir.core import Attr, Func, Value
 from graphfuse.ir.types import F32
 from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, minimum, mod, product, sym, symbols, typical
@@ -56,8 +56,6 @@ GROUP = 8
 WINDOW = 128
 """Taps of a window up to which a depthwise product goes over them one by one."""
 PRODUCTS = (graph.contract, graph.contract_parts, graph.contract_blocks, graph.conv)
-WGMMA_ELEMS = frozenset({"f16", "bf16", "i8", "f8e4m3", "f8e5m2"})
-"""What warpgroups multiply."""
 COPIED_BYTES = 4
 """Of the smallest `cp.async`."""
 MOST_STREAMED = 64
@@ -307,8 +305,11 @@ class GpuContraction(ContractionKernel):
 
     def _check_elements(self) -> None:
         elem = element_of(self.work.lhs)
-        if elem != element_of(self.work.rhs) or elem.name not in WGMMA_ELEMS:
+        if elem != element_of(self.work.rhs) or elem.name not in ACCUMULATED:
             raise Unboxed(f"warpgroups do not multiply {elem} by {element_of(self.work.rhs)}")
+        summed = accumulator(element_of(self.work.result))
+        if summed.name != ACCUMULATED[elem.name]:
+            raise Unboxed(f"warpgroups do not sum products of {elem} in {summed}")
 
     def _boxes(self, rows: Sequence[int]) -> list[Boxed]:
         """Those that TMA copies of operands that `wgmma` multiplies; raises `Unboxed`."""

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from graphfuse.blockgen.gpu_contraction import WGMMA_ELEMS
 from graphfuse.blockgen.gpu_wgmma_tile import Product, microseconds, wgmma_tile
 from graphfuse.blockgen.kernel import element_of
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import graph
+from graphfuse.dialects.gpu import ACCUMULATED
 from graphfuse.ir.core import Op, Value
 from graphfuse.symbolic import Ranges, typical
 from graphfuse.targets.machine import Machine
@@ -42,7 +42,7 @@ def _saved_together(machine: Machine, ranges: Ranges, products: Sequence[Op], *,
         return f"{len(products)} products have no room for their accumulators"
     first = products[0]
     elem = element_of(first.operands[0])
-    if any(element_of(v) != elem for p in products for v in p.operands) or elem.name not in WGMMA_ELEMS:
+    if any(element_of(v) != elem for p in products for v in p.operands) or elem.name not in ACCUMULATED:
         return "several products are of halves or bytes"
     m, n, k, batch = _sizes(first, ranges)
     if batch:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from graphfuse.blockgen.gpu_contraction import WGMMA_ELEMS
 from graphfuse.blockgen.gpu_wgmma_tile import GAIN, STEP_BYTES, Product, microseconds, wgmma_tile
+from graphfuse.dialects.gpu import ACCUMULATED
 from graphfuse.ir.types import Scalar
 from graphfuse.targets.machine import Machine
 
@@ -32,7 +32,7 @@ def sum_parts(machine: Machine) -> Callable[[int, int, int, int, Scalar], int | 
 
 
 def _parts(machine: Machine, rows: int, columns: int, batch: int, depth: int, elem: Scalar) -> int | None:
-    if not machine.has_wgmma or elem.name not in WGMMA_ELEMS or min(rows, columns, batch, depth) < 1:
+    if not machine.has_wgmma or elem.name not in ACCUMULATED or min(rows, columns, batch, depth) < 1:
         return None
     costs = machine.gpu.memory
 

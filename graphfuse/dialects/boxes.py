@@ -273,7 +273,7 @@ class Windows:
             axis = self._axis(digit)
             axes.append(axis)
             left = left - (digit.atom * axis.step + axis.tap + axis.lower) * axis.stride
-        if self.digits[-1].atom in self.lower | self.upper:  # it is one image
+        if len(axes) == 1 or self.digits[-1].atom in self.lower | self.upper:  # it is one image
             axes.append(_Coordinate(Digit(0, 1, 1), 1, axes[-1].stride))
         return self._made(axes, left)
 
@@ -316,8 +316,6 @@ class Windows:
     def _made(self, axes: Sequence[_Coordinate], left: Dim) -> Box:
         """The box, if positions are such as TMA takes; `left` of the offset is the first column's."""
         inner, scope = axes[:-1], self.scope
-        if not inner:
-            raise Unboxed("its rows are positions along one dim, which need no windows")
         if not self._is_uniform(left):
             raise Unboxed("rows do not lie apart by multiples of one number")
         offset, start = split(left, scope)

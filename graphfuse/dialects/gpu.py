@@ -21,6 +21,8 @@ def convert_layout(x: Type, *, layout: LinearLayout, route: str = "") -> Type:
     return Tile(x.shape, x.elem, layout)
 
 
+ACCUMULATED = {"f16": "f32", "bf16": "f32", "i8": "i32", "f8e4m3": "f32", "f8e5m2": "f32"}
+"""Operand elements that `wgmma` takes, and the element it sums them in."""
 WITHOUT_WGMMA = "without_wgmma"
 """The attribute of a function that says why attention in it is not made by warpgroups where the machine has them."""
 SHORT = ("exp", "sigmoid")

@@ -99,6 +99,10 @@ CONV = (
 )
 ROWS = '{spec = "mk,kn->mn"}; return(y)'
 WHY = {
+    "warpgroups do not sum products of i8 in i8": (
+        "x: 80x64xi8, w: 96x64xi8",
+        'y = contract(x, w) {spec = "mk,nk->mn"}; return(y)',
+    ),
     "the left operand: it has a dim of more than 2147483647 elements": ("x: 2147483648x64xf16, w: 64x96xf16", ""),
     "the left operand repeats its elements": (
         "x: 80x1xf16, w: 96x64xf16",
@@ -110,7 +114,10 @@ WHY = {
         'p = permute(x) {perm = [0, 2, 1]}; y = contract(p, w) {spec = "mab,abn->mn"}; return(y)',
     ),
     "the right operand: lines lie 97 elements apart, no multiple of 16 bytes": ("x: 80x64xf16, w: 64x97xf16", ""),
-    "the right operand is not contiguous along k": ("x: 80x64xi8, w: 64x96xi8", ""),
+    "the right operand is not contiguous along k": (
+        "x: 80x64xi8, w: 64x96xi8",
+        'y = contract(x, w) {spec = "mk,kn->mn", elem = i32}; return(y)',
+    ),
     "the left operand: it runs backward": (
         "x: 80x64xf16, w: 64x96xf16",
         "v = flip(x) {axes = [0]}; y = contract(v, w) " + ROWS,
@@ -119,7 +126,10 @@ WHY = {
         "x: 80x128xf16, w: 64x96xf16",
         "v = slice(x) {starts = [0, 0], sizes = [80, 64], steps = [1, 2]}; y = contract(v, w) " + ROWS,
     ),
-    "windows are of f16 or bf16, not of i8": ("x: 2x12x12x64xi8, w: 3x3x64x80xi8", "y = " + CONV),
+    "windows are of f16 or bf16, not of i8": (
+        "x: 2x12x12x64xi8, w: 3x3x64x80xi8",
+        "y = " + CONV.replace("layout", "elem = i32, layout"),
+    ),
     "the image is computed where it is read": (
         "x: 2x12x12x64xf16, w: 3x3x64x80xf16",
         "p = pad(x) {low = [0, 1, 1, 0], high = [0, 1, 1, 0], value = 1.0}; y = " + CONV.replace("(x", "(p"),
@@ -132,3 +142,15 @@ def test_why_tensor_cores_are_not_fed(why):
     params, body = WHY[why]
     func = graph_func(params, body or "y = contract(x, w) " + ROWS)
     assert why in [reason for _, _, reason in fed(func)]
+
+
+@pytest.mark.parametrize("low", [0, 7])
+def test_one_row_of_positions_whose_taps_lie_apart(low):
+    conv = """conv(p, w) {strides = [1], low = [0], high = [0], dilation = [3], input_dilation = [1], groups = 1,
+        layout = "nhwc"}; z = neg(y); return(z)"""
+    text = f"p = pad(x) {{low = [0, {low}, 0], high = [0, 0, 0], value = 0.0}}; y = {conv}"
+    func = graph_func("x: 1x83x32xbf16, w: 5x32x40xbf16", " ".join(text.split()))
+    outcome(func)
+    ((chosen, made, _),) = fed(func)
+    assert chosen
+    assert made

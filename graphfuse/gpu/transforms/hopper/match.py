@@ -17,13 +17,11 @@ from dataclasses import dataclass, replace
 from graphfuse.artifact import Im2col
 from graphfuse.dialects import block, control
 from graphfuse.dialects.boxes import Box, Unboxed
+from graphfuse.dialects.gpu import ACCUMULATED
 from graphfuse.gpu.transforms.hopper.affine import Scalars, copied
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_dim, attr_dims, attr_int, attr_ints, attr_number, tile_of
 from graphfuse.ir.types import Tile, scalar
 from graphfuse.symbolic import Dim, Expr, bounds, ceildiv, substitute
-
-ACCUMULATED = {"f16": "f32", "bf16": "f32", "i8": "i32", "f8e4m3": "f32", "f8e5m2": "f32"}
-"""Operand elements that `wgmma` takes, and the element it sums them in."""
 
 
 @dataclass(frozen=True, slots=True)

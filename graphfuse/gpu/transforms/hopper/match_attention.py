@@ -18,9 +18,10 @@ from itertools import pairwise
 
 from graphfuse.dialects import block, control
 from graphfuse.dialects.boxes import Unboxed
+from graphfuse.dialects.gpu import ACCUMULATED
 from graphfuse.gpu.transforms.hopper.affine import Scalars
 from graphfuse.gpu.transforms.hopper.epilogue import Declined
-from graphfuse.gpu.transforms.hopper.match import ACCUMULATED, Operand, find_operand, is_zero
+from graphfuse.gpu.transforms.hopper.match import Operand, find_operand, is_zero
 from graphfuse.ir.core import Func, Op, Value, tile_of
 from graphfuse.ir.types import F32, Scalar, Tile
 from graphfuse.symbolic import Dim, bounds

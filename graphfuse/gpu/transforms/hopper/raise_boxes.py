@@ -17,9 +17,9 @@ import logging
 
 from graphfuse.dialects import block, gpu
 from graphfuse.dialects.boxes import Box, Unboxed
+from graphfuse.dialects.gpu import ACCUMULATED
 from graphfuse.gpu.transforms.hopper.affine import Scalars, find_box
 from graphfuse.gpu.transforms.hopper.epilogue import Clones
-from graphfuse.gpu.transforms.hopper.match import ACCUMULATED
 from graphfuse.gpu.transforms.hopper.roles import number
 from graphfuse.gpu.transforms.hopper.windows import find_windows
 from graphfuse.ir.core import Builder, Func, Op, Value, attr_dims, made_of, tile_of
