@@ -11,7 +11,7 @@ import enum
 from collections import Counter
 from types import SimpleNamespace
 
-from graphfuse.artifact import Im2col
+from graphfuse.artifact import Im2col, TensorMap
 from graphfuse.errors import GraphfuseError
 from graphfuse.gpu.emulator.driver import EmulatedDriver
 from graphfuse.targets.driver import Argument
@@ -257,13 +257,11 @@ class FakeCuda:
     def _encoded(self, kind, address, dims, strides, box, swizzle, im2col):
         names = {"FLOAT32": "f32", "FLOAT16": "f16", "BFLOAT16": "bf16", "UINT8": "u8"}
         width = swizzle.removeprefix("CU_TENSOR_MAP_SWIZZLE_").removesuffix("B")
-        spec = SimpleNamespace(
-            elem=names[kind.rpartition("TYPE_")[2]],
-            swizzle=0 if width == "NONE" else int(width),
-            box=box,
-            im2col=im2col,
-        )
-        data = self.driver.encode_tensor_map(spec, int(address), [int(d) for d in dims], [int(s) for s in strides])
+        elem = names[kind.rpartition("TYPE_")[2]]
+        numbers = tuple(int(d) for d in dims), tuple(int(s) for s in strides)
+        swizzled = 0 if width == "NONE" else int(width)
+        spec = TensorMap(0, elem, 0, *numbers, tuple(box), swizzled, im2col)
+        data = self.driver.encode_tensor_map(spec, int(address), *numbers)
         room = ctypes.create_string_buffer(data, 128)
         return SimpleNamespace(getPtr=lambda: ctypes.addressof(room))
 
