@@ -19,7 +19,7 @@ from graphfuse.blockgen.movement import Source, shape_of, sources
 from graphfuse.dialects import block, control, graph
 from graphfuse.dialects.elementwise import COMBINE, neutral
 from graphfuse.ir.core import Attr, Block, Builder, Op, OpDef, Params, Trait, Value, attr_number, tensor_of, tile_of
-from graphfuse.ir.types import BF16, F16, F32, F64, I64, Ptr, Scalar, Tile, Type
+from graphfuse.ir.types import BF16, F16, F32, I64, Ptr, Scalar, Tile, Type
 from graphfuse.symbolic import Dim, Expr, exact_div, floordiv, mod, product, substitute, symbols
 
 
@@ -62,11 +62,6 @@ def _divides(n: int, dim: Dim) -> bool:
 def accumulator(elem: Scalar) -> Scalar:
     """The element sums are made in: f32 for half precision, else the element itself."""
     return F32 if elem in (F16, BF16) else elem
-
-
-def running_elem(kind: str, elem: Scalar) -> Scalar:
-    """The element that running sums and products are carried in: f64, for a line has no blocks to sum one by one."""
-    return F64 if kind in ("sum", "prod") and elem.is_float else elem
 
 
 Handler = Callable[["Evaluator", Op, Index], Value]

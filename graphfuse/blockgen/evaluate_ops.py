@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from graphfuse.blockgen.evaluate import Evaluator, accumulator, running_elem
+from graphfuse.blockgen.evaluate import Evaluator, accumulator
 from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.movement import Source, reduced_at, shape_of
 from graphfuse.blockgen.ordering import is_better
+from graphfuse.blockgen.scans import Scan
 from graphfuse.dialects import block, graph
-from graphfuse.dialects.elementwise import COMBINE, neutral
+from graphfuse.dialects.elementwise import neutral
 from graphfuse.ir.core import Op, OpDef, Value, attr_int, attr_ints, attr_number, dims_of, tensor_of
 from graphfuse.ir.types import BOOL, I64, Scalar, Tile
-from graphfuse.symbolic import Dim, Expr, static, symbols
+from graphfuse.symbolic import Dim, Expr, floordiv, static, symbols
 
 
 def _full(ev: Evaluator, op: Op, index: Index) -> Value:
@@ -179,26 +180,25 @@ def _arg_reduce(ev: Evaluator, op: Op, index: Index) -> Value:
 
 def _cumulate(ev: Evaluator, op: Op, index: Index) -> Value:
     """Each element by its own loop: right for any index; the scan schedule is what makes it linear."""
-    (x,) = op.operands
-    axis, kind, elem = attr_int(op, "axis"), str(op.attrs["kind"]), tensor_of(x).elem
-    wide = running_elem(kind, elem)
-    size = shape_of(x)[axis]
-    i = index[axis]
-    exclusive, reverse = bool(op.attrs.get("exclusive", False)), bool(op.attrs.get("reverse", False))
-    lo, hi = (i + (1 if exclusive else 0), size) if reverse else (0, i + (0 if exclusive else 1))
+    scan, (x, *_) = Scan.of(op), op.operands
+    i, at = index[scan.axis], (*index[: scan.axis], *index[scan.axis + 1 :])
+    part = floordiv(scan.size - 1 - i if scan.reverse else i, scan.part) if scan.parts != 1 else 0
+    first = scan.places(part)[0]
+    more = 0 if scan.exclusive else 1
+    lo, hi = (i + 1 - more, scan.size - first) if scan.reverse else (first, i + more)
     shape = ev.varying_shape(index)
     is_apart = any(lane.name in symbols(i) for lane in ev.lanes)  # each lane has its own bounds
 
     def step(var: Dim, carried: tuple[Value, ...]) -> list[Value]:
-        got = ev.cast(ev.value(x, (*index[:axis], var, *index[axis + 1 :])), wide)
+        got = ev.cast(ev.value(x, (*at[: scan.axis], var, *at[scan.axis :])), scan.elem)
         if is_apart:
             mask = _between(ev, lo, var, hi, shape)
-            got = ev.emit(block.select, *ev.unified([mask, got, ev.const(neutral(kind, wide), wide)]))
-        return [ev.emit(block.ELEMENTWISE[COMBINE[kind]], carried[0], ev.shaped(got, shape))]
+            got = ev.emit(block.select, *ev.unified([mask, got, ev.const(neutral(scan.kind, scan.elem), scan.elem)]))
+        return [ev.emit(scan.combine, carried[0], ev.shaped(got, shape))]
 
-    start = ev.const(neutral(kind, wide), wide, shape)
-    first, end = (0, size) if is_apart else (lo, hi)
-    return ev.cast(ev.loop("r", end, step, [start], start=first)[0], elem)
+    start, end = (0, scan.size) if is_apart else (lo, hi)
+    found = ev.loop("r", end, step, [ev.shaped(scan.start(ev, at, part), shape)], start=start)
+    return ev.cast(found[0], tensor_of(op.result).elem)
 
 
 def _between(ev: Evaluator, lo: Dim, at: Dim, hi: Dim, shape: tuple[int, ...] | None) -> Value:

@@ -1,13 +1,15 @@
-"""Emits running sums for GPUs.
+"""Emits running sums for GPUs: a program has a tile [lines, line] or [line, lines], whichever way memory runs.
 
-Along contiguous memory a line that fits the registers of a block is one tile, short ones several to a program; a longer
-one is walked in chunks. Otherwise lanes run over neighbouring lines, and the axis is a loop.
+A part of a line that fits the registers of a block is one tile; a longer one is walked in chunks, and the total of what
+lies before a chunk is carried.
 """
 
 from __future__ import annotations
 
-from graphfuse.blockgen import serial
-from graphfuse.blockgen.evaluate import Lane, accumulator, running_elem
+from collections.abc import Sequence
+
+from graphfuse.blockgen.access import Accesses, Merged, Walk, merged_index
+from graphfuse.blockgen.evaluate import Lane, accumulator
 from graphfuse.blockgen.gpu_tiles import (
     at_most,
     fitting,
@@ -18,103 +20,135 @@ from graphfuse.blockgen.gpu_tiles import (
     power_of_two,
     tiled_programs,
     warps_for,
+    whole_tiles,
 )
 from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import Carried, across, live_or_neutral
+from graphfuse.blockgen.loops import Carried, scan_tile
 from graphfuse.blockgen.movement import shape_of
+from graphfuse.blockgen.scans import Scan
 from graphfuse.dialects import block, graph
-from graphfuse.dialects.elementwise import COMBINE, neutral
-from graphfuse.ir.core import Func, Op, Value, attr_int
-from graphfuse.symbolic import Dim
+from graphfuse.ir.core import Func, Value
+from graphfuse.symbolic import Dim, symbols
 
 LONGEST_TILE = 16384
 """Elements of a line that is held in registers, of up to 4 bytes each."""
 LEAST_TILE = 2048
 """Elements of a program's tile that short lines are put together to."""
 CHUNK = 4096
-"""Elements of a longer line that are scanned at once."""
+"""Elements of a tile of lines that are not held whole."""
+NEIGHBOURS = 32
+"""Lines side by side in memory that a tile has at least, if there are so many."""
 
 
 def emit(kernel: Kernel) -> Func:
-    """Lines as tiles or in chunks, or neighbouring lines in lanes when the axis is not innermost."""
+    """A program for each tile of lines and each of their parts."""
     (op,) = (op for op in kernel.body.ops if op.kind is graph.cumulate)
-    shape = shape_of(op.result)
-    if attr_int(op, "axis") == len(shape) - 1:
-        return _Lines(kernel, op).emit()
-    return _emit_columns(kernel, op)
-
-
-def _emit_columns(kernel: Kernel, op: Op) -> Func:
-    shape = shape_of(op.result)
-    axis = attr_int(op, "axis")
-    outer = [*shape[:axis], *shape[axis + 1 :]]
-    width = max(2, fitting(shape[-1], 32, 128, kernel.space.ranges))
-    grid, lanes, at = tiled_programs(kernel, outer, {len(outer) - 1: width})
-    in_whole_or_part(kernel, lanes, lambda: serial.scan_line(kernel, op, tuple(at)))
-    return kernel.finish(grid, 1 + shape[axis], {"warps": warps_for(width, 1)})
+    return _Lines(kernel, Scan.of(op)).emit()
 
 
 class _Lines:
-    """Scans along the innermost dim."""
+    """One region: the dims beside the axis, merged, and the innermost of them in lanes."""
 
-    def __init__(self, kernel: Kernel, op: Op) -> None:
-        self.kernel, self.op = kernel, op
-        (x,) = op.operands
-        *self.outer, self.extent = shape_of(x)
-        self.kind, self.elem = str(op.attrs["kind"]), element_of(x)
-        self.wide = accumulator(self.elem) if self.kind in ("sum", "prod") else self.elem
-        self.exclusive, self.reverse = bool(op.attrs.get("exclusive", False)), bool(op.attrs.get("reverse", False))
+    def __init__(self, kernel: Kernel, scan: Scan) -> None:
+        self.kernel, self.scan, self.x = kernel, scan, scan.op.operands[0]
+        self.elem = element_of(self.x)
+        self.wide = accumulator(self.elem) if scan.kind in ("sum", "prod") else self.elem
+        self.shape = shape_of(scan.op.result)
+        self.dims = self._merged()
+        self.extents = [d.extent for d in self.dims]
+        self.columns = bool(self.dims) and self.dims[-1].first > scan.axis
+        """Whether memory is contiguous along what is kept."""
+
+    def _merged(self) -> list[Merged]:
+        kernel, axis = self.kernel, self.scan.axis
+
+        def walk(index: Index) -> Accesses:
+            analysis = kernel.accesses(index, self.shape, [self.scan.op.result])
+            analysis.visit(self.x, index)
+            return analysis.found
+
+        dims = Walk.over(kernel.space, self.shape, walk).merge([axis, axis + 1])
+        return [d for d in dims if d.first != axis]
 
     def emit(self) -> Func:
         """The kernel."""
-        kernel = self.kernel
-        size = max(2, power_of_two(at_most(self.extent, kernel.space.ranges)))
-        is_tile = isinstance(self.extent, int) and size <= LONGEST_TILE * 4 // max(4, self.wide.bytes)
-        height = self._height(size) if is_tile else 1
-        grid, rows, at = tiled_programs(kernel, self.outer, {len(self.outer) - 1: height})
-        if not is_tile:
-            width = min(size, CHUNK)
-            self._walk(tuple(at), width)
-            return kernel.finish(grid, 1 + self.extent, {"warps": warps_for(width, 8, 16)})
-        along, place = lane_along(kernel, self.extent, size, 0)
-        in_whole_or_part(kernel, [*rows, along], lambda: self._tile((*at, self._element(place))))
-        return kernel.finish(grid, 1 + size * height, {"warps": warps_for(size * height, 16, 16)})
+        kernel, scan = self.kernel, self.scan
+        high, wide, is_tile = self._tile()
+        last = len(self.extents) - 1
+        grid, lanes, (*at, part) = tiled_programs(kernel, [*self.extents, scan.parts], {last: high} if high > 1 else {})
+        first, end = scan.places(part)
+        length = scan.part if scan.parts == 1 or whole_tiles(scan.size, scan.part) else end - first
+        if is_tile:
+            along, place = lane_along(kernel, length, wide, 0)
+            in_whole_or_part(kernel, self._ordered(lanes, along), lambda: self._held(at, part, first + place))
+        else:
+            in_whole_or_part(kernel, lanes, lambda: self._walk(at, part, first, length, wide))
+        warps = warps_for(high * wide, 8 if not is_tile or self.columns else 16, 16)
+        return kernel.finish(grid, 1 + at_most(scan.part, kernel.space.ranges) * high, {"warps": warps})
 
-    def _height(self, size: int) -> int:
-        """Lines of a program."""
-        if not self.outer:
-            return 1
-        height = lines_of_program(self.kernel, positions(self.outer), size, LEAST_TILE)
-        return fitting(self.outer[-1], 1, height, self.kernel.space.ranges)
+    def _tile(self) -> tuple[int, int, bool]:
+        """Its lines, their elements, and whether these are a whole part of a line."""
+        ranges, is_known = self.kernel.space.ranges, isinstance(self.scan.part, int)
+        size = max(2, power_of_two(at_most(self.scan.part, ranges)))
+        room = 4 / max(4, self.wide.bytes)
+        if self.columns:
+            high = fitting(self.extents[-1], NEIGHBOURS, 2 * NEIGHBOURS, ranges)
+            wide = min(size, int(CHUNK * room) // high)
+            high = fitting(self.extents[-1], high, max(high, LEAST_TILE // wide), ranges)
+            return high, wide, is_known and wide == size
+        if not is_known or size > LONGEST_TILE * room:
+            return 1, min(size, CHUNK), False
+        if not self.extents:
+            return 1, size, True
+        lines = positions([*self.extents, self.scan.parts])
+        return fitting(self.extents[-1], 1, lines_of_program(self.kernel, lines, size, LEAST_TILE), ranges), size, True
 
-    def _element(self, place: Dim) -> Dim:
-        return self.extent - 1 - place if self.reverse else place
+    def _ordered(self, lanes: Sequence[Lane], along: Lane) -> list[Lane]:
+        """Lanes in the order of their dims."""
+        return [along, *lanes] if self.columns else [*lanes, along]
 
-    def _scanned(self, tile: Value, axis: int) -> Value:
-        return self.kernel.ev.emit(block.scan, tile, axis=axis, kind=self.kind, exclusive=self.exclusive)
+    @property
+    def _axis(self) -> int:
+        """Of the scan, in a tile."""
+        return 0 if self.columns else len(self.kernel.ev.lanes) - 1
 
-    def _store(self, index: Index, value: Value) -> None:
+    def _index(self, at: Sequence[Dim]) -> Index:
+        """Of the dims beside the axis."""
+        index = merged_index(len(self.shape), self.dims, at)
+        return (*index[: self.scan.axis], *index[self.scan.axis + 1 :])
+
+    def _start(self, at: Sequence[Dim], part: Dim) -> Value:
+        """What a part begins with, a tile of one element of each line."""
         ev = self.kernel.ev
-        ev.store(self.kernel.stores[0], index, ev.cast(value, self.elem))
+        names = frozenset[str]().union(*map(symbols, at))
+        lanes = [lane for lane in ev.lanes if lane.name in names]
+        with ev.lanes_as(*self._ordered(lanes, Lane("", 1))) if lanes else ev.lanes_as():
+            return ev.shaped(self.scan.start(ev, self._index(at), part), ev.full_shape() or None)
 
-    def _tile(self, index: Index) -> None:
-        ev = self.kernel.ev
-        got = ev.cast(ev.value(self.op.operands[0], index), self.wide)
-        self._store(index, self._scanned(ev.shaped(got, ev.full_shape()), len(ev.lanes) - 1))
+    def _held(self, at: Sequence[Dim], part: Dim, place: Dim) -> None:
+        """The part is the tile."""
+        ev, index = self.kernel.ev, self.scan.index(self._index(at), place)
+        if self.scan.parts != 1:
+            found, _ = scan_tile(ev, self.scan, index, self._axis, self._start(at, part), self.wide)
+        else:
+            tile = ev.shaped(ev.cast(ev.value(self.x, index), self.wide), ev.full_shape())
+            found = ev.emit(block.scan, tile, axis=self._axis, kind=self.scan.kind, exclusive=self.scan.exclusive)
+        self._store(index, found)
 
-    def _walk(self, at: Index, width: int) -> None:
-        """The total of the chunks before is carried."""
-        ev, kind = self.kernel.ev, self.kind
-        total = running_elem(kind, self.elem)
-        combine = block.ELEMENTWISE[COMBINE[kind]]
+    def _walk(self, at: Sequence[Dim], part: Dim, first: Dim, length: Dim, width: int) -> None:
+        """The total of what is before a chunk is carried."""
+        ev, lines = self.kernel.ev, self.kernel.ev.lanes
 
         def chunk(lane: Lane, place: Dim, carried: Carried) -> list[Value]:
-            with ev.lanes_as(lane):
-                index = (*at, self._element(place))
-                tile = live_or_neutral(ev, kind, self.wide, ev.value(self.op.operands[0], index))
-                before = ev.shaped(ev.cast(carried[0], self.wide), ev.full_shape())
-                self._store(index, ev.emit(combine, before, self._scanned(tile, 0)))
-                return [ev.emit(combine, carried[0], across(ev, kind, tile, (0,), total))]
+            lanes = self._ordered(lines, lane)
+            with ev.lanes_as(*lanes):
+                index = self.scan.index(self._index(at), first + place)
+                found, after = scan_tile(ev, self.scan, index, self._axis, carried[0], self.wide)
+                self._store(index, found)
+                return [after]
 
-        in_chunks(self.kernel, self.extent, width, chunk, (ev.const(neutral(kind, total), total),))
+        in_chunks(self.kernel, length, width, chunk, (self._start(at, part),))
+
+    def _store(self, index: Index, value: Value) -> None:
+        self.kernel.ev.store(self.kernel.stores[0], index, self.kernel.ev.cast(value, self.elem))

@@ -64,7 +64,7 @@ def warps_for(elements: int, per_thread: int, most: int = 8) -> int:
     return max(1, min(most, power_of_two(-(-elements // (WARP * per_thread)))))
 
 
-def whole_tiles(extent: Dim, width: int) -> bool:
+def whole_tiles(extent: Dim, width: Dim) -> bool:
     """Whether tiles of `width` cover the extent exactly, whatever the symbols are."""
     return exact_div(extent, width) is not None
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from graphfuse.blockgen.evaluate import Evaluator, Yielded, accumulator, lane_over
 from graphfuse.blockgen.index import Index, unravel
 from graphfuse.blockgen.kernel import Kernel, positions
+from graphfuse.blockgen.scans import Scan
 from graphfuse.blockgen.tiling import Piece
 from graphfuse.dialects import block
 from graphfuse.dialects.elementwise import COMBINE, neutral
@@ -172,3 +173,12 @@ def across(ev: Evaluator, kind: str, tile: Value, axes: Sequence[int], elem: Sca
         return out
     shape = tuple(1 if i in axes else n for i, n in enumerate(tile_of(tile).shape))
     return ev.emit(block.reshape, out, shape=shape)
+
+
+def scan_tile(ev: Evaluator, scan: Scan, index: Index, axis: int, before: Value, wide: Scalar) -> tuple[Value, Value]:
+    """The results in a tile at an index, scanned along an axis of the tile; and what lies before the next one."""
+    tile = live_or_neutral(ev, scan.kind, wide, ev.value(scan.op.operands[0], index))
+    found = ev.emit(block.scan, tile, axis=axis, kind=scan.kind, exclusive=scan.exclusive)
+    here = ev.shaped(ev.cast(before, wide), ev.full_shape())
+    total = across(ev, scan.kind, tile, (axis,), scan.elem)
+    return ev.emit(scan.combine, here, found), ev.emit(scan.combine, before, total)

@@ -9,18 +9,20 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 
-from graphfuse.blockgen.evaluate import running_elem
 from graphfuse.blockgen.evaluate_ops import from_the_end
 from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import Carried, for_piece, nest, programs
+from graphfuse.blockgen.loops import Carried, for_piece, nest, programs, scan_tile
 from graphfuse.blockgen.movement import shape_of
+from graphfuse.blockgen.scans import Scan
 from graphfuse.blockgen.tiling import pieces
 from graphfuse.dialects import block, graph
-from graphfuse.dialects.elementwise import COMBINE, neutral
 from graphfuse.ir.core import Func, Op, Value, attr_int
 from graphfuse.ir.types import I64, Scalar
 from graphfuse.symbolic import Dim, static
+
+SCANNED = 4
+"""Vectors of a line that are scanned at once."""
 
 
 def _only(kernel: Kernel, *kinds: object) -> Op:
@@ -32,43 +34,48 @@ def _only(kernel: Kernel, *kinds: object) -> Op:
 
 
 def emit_scan(kernel: Kernel) -> Func:
-    """A program per line along the axis, or per tile of neighbouring lines when the axis is not innermost."""
-    op = _only(kernel, graph.cumulate)
-    shape = shape_of(op.result)
-    axis = attr_int(op, "axis")
-    outer = [*shape[:axis], *shape[axis + 1 :]]
-    lines = None if axis == len(shape) - 1 else outer.pop()
-    grid, at = programs(kernel, outer)
+    """A program for each part of a line, in tiles; of a tile of lines side by side, when the axis is not innermost."""
+    scan = Scan.of(_only(kernel, graph.cumulate))
+    outer = scan.outer
+    lines = None if scan.axis == len(outer) else outer.pop()
+    grid, (*at, part) = programs(kernel, [*outer, scan.parts])
     if lines is None:
-        scan_line(kernel, op, at)
+        _scan_line(kernel, scan, tuple(at), part)
     else:
-        vector = kernel.machine.lanes(element_of(op.result))
+        vector = kernel.machine.lanes(element_of(scan.op.result))
         for piece in pieces(lines, vector * 2, vector):
-            for_piece(kernel, piece, lambda place, _: scan_line(kernel, op, (*at, place)))
-    return kernel.finish(grid, shape[axis] * (1 if lines is None else lines))
+            for_piece(kernel, piece, lambda place, _: _scan_lines(kernel, scan, (*at, place), part))
+    return kernel.finish(grid, scan.part * (1 if lines is None else lines))
 
 
-def scan_line(kernel: Kernel, op: Op, at: Index) -> None:
-    """The loop along the axis, at an index of the other dims; sums and products of floats are carried in f64."""
-    ev = kernel.ev
-    (x,) = op.operands
-    axis, kind = attr_int(op, "axis"), str(op.attrs["kind"])
-    exclusive, reverse = bool(op.attrs.get("exclusive", False)), bool(op.attrs.get("reverse", False))
-    shape = shape_of(x)
-    elem = element_of(x)
-    wide = running_elem(kind, elem)
-    tile_shape = ev.full_shape() or None
+def _scan_line(kernel: Kernel, scan: Scan, at: Index, part: Dim) -> None:
+    """A part of one line in tiles along it."""
+    ev, vector = kernel.ev, kernel.machine.lanes(scan.elem)
+    first, end = scan.places(part)
 
-    def step(i: Dim, carried: tuple[Value, ...]) -> list[Value]:
-        position = shape[axis] - 1 - i if reverse else i
-        index = (*at[:axis], position, *at[axis:])
-        got = ev.shaped(ev.cast(ev.value(x, index), wide), tile_shape)
-        after = ev.emit(block.ELEMENTWISE[COMBINE[kind]], carried[0], got)
-        out = carried[0] if exclusive else after
-        ev.store(kernel.stores[0], index, ev.cast(out, elem))
+    def tile(place: Dim, carried: Carried) -> list[Value]:
+        found, after = scan_tile(ev, scan, scan.index(at, place), 0, carried[0], scan.elem)
+        ev.store(kernel.stores[0], scan.index(at, place), ev.cast(found, element_of(scan.op.result)))
         return [after]
 
-    ev.loop("r", shape[axis], step, [ev.const(neutral(kind, wide), wide, tile_shape)])
+    carried: Carried = (scan.start(ev, at, part),)
+    for piece in pieces(kernel.space.simplify(end - first), SCANNED * vector, vector):
+        carried = for_piece(kernel, piece, tile, carried, first)
+
+
+def _scan_lines(kernel: Kernel, scan: Scan, at: Index, part: Dim) -> None:
+    """The loop along a part of the axis, at an index of the other dims."""
+    ev, x, shape = kernel.ev, scan.op.operands[0], kernel.ev.full_shape()
+    first, end = scan.places(part)
+
+    def step(place: Dim, carried: Carried) -> list[Value]:
+        index = scan.index(at, place)
+        got = ev.shaped(ev.cast(ev.value(x, index), scan.elem), shape)
+        after = ev.emit(scan.combine, carried[0], got)
+        ev.store(kernel.stores[0], index, ev.cast(carried[0] if scan.exclusive else after, element_of(x)))
+        return [after]
+
+    ev.loop("r", end, step, [ev.shaped(scan.start(ev, at, part), shape)], start=first)
 
 
 # scatters

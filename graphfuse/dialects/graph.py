@@ -13,7 +13,7 @@ from graphfuse.dialects.operands import axis_of, one_body, per_dim, positive, te
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Block, Op, Trait, Value, dims_of, opdef
 from graphfuse.ir.dense import Dense
-from graphfuse.ir.types import BOOL, F32, I64, Ptr, Scalar, Tensor, Type, listed
+from graphfuse.ir.types import BOOL, F32, F64, I64, Ptr, Scalar, Tensor, Type, listed
 from graphfuse.symbolic import Dim, Expr, floordiv, product, symbols
 
 MOVES = (Trait.PURE, Trait.MOVEMENT)
@@ -117,16 +117,37 @@ def arg_reduce(x: Type, *, axis: int, kind: str, keepdims: bool = False, last: b
     return Tensor(shape, I64)
 
 
+def running(kind: str, elem: Scalar) -> Scalar:
+    """The element that running sums and products are carried in: f64, for a line has no blocks to sum one by one."""
+    return F64 if kind in ("sum", "prod") and elem.is_float else elem
+
+
 @opdef("graph.cumulate", Trait.PURE)
-def cumulate(x: Type, *, axis: int, kind: str, exclusive: bool = False, reverse: bool = False) -> Type:
+def cumulate(
+    x: Type,
+    before: Type | None = None,
+    *,
+    axis: int,
+    kind: str,
+    exclusive: bool = False,
+    reverse: bool = False,
+    part: int = 0,
+) -> Type:
     """Running `sum`, `prod`, `max` or `min` along `axis`; `exclusive` leaves out the element itself.
 
-    Sums and products of floats are made in f64, and each is rounded once.
+    Sums and products of floats are made in f64, and each is rounded once. Lines may come in parts of `part` elements
+    (the last may be shorter): `before` has, in the order of the scan, what lies before the second part, the third, ...
     """
     t = tensor(x)
     axis_of(axis, t.rank)
     if kind not in ("sum", "prod", "max", "min"):
         raise VerifyError(f"kind must be sum, prod, max or min, got {kind}")
+    if (before is None) != (part == 0) or part < 0:
+        raise VerifyError(f"parts of {part} elements {'without' if before is None else 'and'} what lies before them")
+    if before is not None:
+        parts = tuple(floordiv(d - 1, part) if i == axis else d for i, d in enumerate(t.shape))
+        if before != (wanted := Tensor(parts, running(kind, t.elem))):
+            raise VerifyError(f"what lies before the parts must be {wanted}, got {before}")
     return t
 
 

@@ -282,12 +282,17 @@ def _arg_reduce(_: Context, op: Op, x: Array) -> Array:
     return np.asarray(x.shape[axis] - 1 - index if last else index).astype(np.int64)
 
 
-def _cumulate(_: Context, op: Op, x: Array) -> Array:
+def _cumulate(_: Context, op: Op, x: Array, before: Array | None = None) -> Array:
     axis, kind = attr(op, "axis"), str(attr(op, "kind"))
     wide = np.flip(x, axis) if attr(op, "reverse") else x
     if kind in ("sum", "prod") and ew.elem_of(x.dtype).is_float:
         wide = wide.astype(np.float64)
-    out = narrowed(scan_array(wide, axis, kind, exclusive=bool(attr(op, "exclusive"))), x.dtype)
+    size = attr(op, "part") or max(1, x.shape[axis])
+    parts = [wide[along(axis, slice(at, at + size))] for at in range(0, max(1, x.shape[axis]), size)]
+    parts = [scan_array(part, axis, kind, exclusive=bool(attr(op, "exclusive"))) for part in parts]
+    if before is not None:
+        parts[1:] = [COMBINE[kind](before[along(axis, slice(i, i + 1))], part) for i, part in enumerate(parts[1:])]
+    out = narrowed(np.concatenate(parts, axis), x.dtype)
     return np.flip(out, axis) if attr(op, "reverse") else out
 
 

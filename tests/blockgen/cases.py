@@ -462,6 +462,11 @@ SCAN = (
     *(case("scan", f"{how}_{axis}", "x: 5x19xf32",
            f'y = cumulate(x) {{axis = {axis}, kind = "sum", {how} = true}}; return(y)')
       for how in ("exclusive", "reverse", "exclusive = true, reverse") for axis in (0, 1)),
+    *(case("scan", f"parts_{axis}_{part}_{how}", f"x: 5x19xf32, b: {shape}xf64",
+           f'y = cumulate(x, b) {{axis = {axis}, kind = "sum", part = {part}{how and f", {how} = true"}}}; return(y)')
+      for axis, part, shape in ((0, 2, "2x19"), (1, 4, "5x4"), (1, 19, "5x0")) for how in ("", "reverse", "exclusive")),
+    fused("pointwise", "inside_parts", "x: 3x40xf32, b: 3x4xf64",
+          'y = cumulate(x, b) {axis = 1, kind = "prod", part = 8}; z = neg(y); return(z)'),
     case("scan", "half", "x: 4x40xf16", 'y = cumulate(x) {axis = 1, kind = "sum"}; return(y)'),
     case("scan", "vector", "x: (n)xi32", 'y = cumulate(x) {axis = 0, kind = "sum", exclusive = true}; return(y)', N,
          over("n", values=(0, 1, 9))),

@@ -236,6 +236,17 @@ GPU_SERIAL = (
     scan("long_line_without_itself", "17000", 0, 'kind = "sum", exclusive = true, reverse = true', "i32"),
     scan("many_lines", "3x301x5", 2, 'kind = "sum"', "i32"),
     scan("lines_of_halves", "70x200", 1, 'kind = "max", reverse = true', "bf16"),
+    scan("columns", "3x300x70", 1, 'kind = "sum"'),
+    scan("few_columns", "2x1100x2x3", 1, 'kind = "prod", exclusive = true', "f64"),
+    scan("columns_of_unknown_length", "(n)x33", 0, 'kind = "sum", reverse = true', "f32", "n in 0..5000",
+         over("n", values=(0, 1, 64, 333))),
+    scan("short_columns", "3x2000", 0, 'kind = "max"', "f16"),
+    *(case("scan", f"parts_{axis}_{part}_{how}", f"x: 3x150x10xf32, b: {shape}xf64",
+           f'y = cumulate(x, b) {{axis = {axis}, kind = "sum", part = {part}{how and f", {how} = true"}}}; return(y)')
+      for axis, part, shape in ((1, 32, "3x4x10"), (1, 50, "3x2x10"), (1, 150, "3x0x10"), (2, 4, "3x150x2"))
+      for how in ("", "reverse", "exclusive")),
+    case("scan", "long_parts", "x: 40000xi32, b: 1xi32",
+         'y = cumulate(x, b) {axis = 0, kind = "max", part = 20000}; return(y)'),
     case("scatter", "cache_rows", "x: 300x64xf16, i: 3x1xi64, u: 3x64xf16", "y = scatter_nd(x, i, u); return(y)",
          indices=300),
     case("scatter", "long_rows", "x: 5x3000xf32, i: 4x1xi64, u: 4x3000xf32",

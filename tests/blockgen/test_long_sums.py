@@ -8,6 +8,10 @@ import numpy as np
 import pytest
 
 from graphfuse import compiler
+from graphfuse.dialects import graph
+from graphfuse.fusion.products.split_long_sums import Programs, scan_in_parts
+from graphfuse.interp.graph import run
+from graphfuse.ir.rewrite import sweep
 from graphfuse.knobs import Options
 from graphfuse.runtime.session import Session
 from tests.blockgen.support import graph_func
@@ -98,3 +102,14 @@ def test_running_sums_of_halves_inside_another_kernel():
     x = np.random.default_rng(0).uniform(0, 0.1, 6000).astype(np.float16)
     want = -np.cumsum(x, dtype=np.float64)
     assert np.abs(results(func, x=x) / want - 1).max() <= 2.0**-11
+
+
+@pytest.mark.parametrize("how", ["", ", reverse = true", ", exclusive = true"])
+def test_a_scan_of_many_parts_scans_their_totals_in_parts(how):
+    func = graph_func("x: 1000x2xi32", f'y = cumulate(x) {{axis = 0, kind = "sum"{how}}}; return(y)')
+    rule = scan_in_parts[0].given(Programs(132, {}, scanned=16))
+    split, fired = sweep(func, [rule])
+    assert fired == ["scan_in_parts"]
+    assert [op.attrs.get("part") for op in split.walk() if op.kind is graph.cumulate] == [None, 8, 8]
+    x = np.arange(2000, dtype=np.int32).reshape(1000, 2)
+    np.testing.assert_array_equal(*run(func, x), *run(split, x))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from graphfuse.blockgen import attention, contraction, evaluate, evaluate_ops, loops, products, serial
+from graphfuse.blockgen import attention, contraction, evaluate, evaluate_ops, loops, products, scans
 from graphfuse.blockgen.evaluate import Evaluator, neutral
 from graphfuse.blockgen.index import IndexSpace
 from graphfuse.errors import GraphfuseError
@@ -75,7 +75,7 @@ def test_operands_that_are_exchanged(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_scan_that_forgets_what_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(serial.COMBINE, "sum", "max")
+    monkeypatch.setitem(scans.COMBINE, "sum", "max")
     bites("scan-exclusive_0")
 
 

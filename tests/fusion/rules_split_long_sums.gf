@@ -23,6 +23,19 @@ func @multiply_in_parts__row(%x: tensor<8192xf16>, %w: tensor<8192x320xf16>) {
   %v0 = graph.contract(%x, %w) {spec = "k,kn->n"} : tensor<320xf16>
   return(%v0)
 }
+func @reduce_in_parts__primes(%x: tensor<2x262147xf32>, %y: tensor<2x262147xf32>) {
+  %v0 = graph.add(%x, %y) : tensor<2x262147xf32>
+  %v1 = graph.reduce(%v0) {axes = [1], kind = "sum"} : tensor<2xf32>
+  return(%v1)
+}
+func @scan_in_parts(%x: tensor<2x20001xf32>) {
+  %v0 = graph.cumulate(%x) {axis = 1, kind = "sum"} : tensor<2x20001xf32>
+  return(%v0)
+}
+func @scan_in_parts__reverse(%x: tensor<16384x3xf16>) {
+  %v0 = graph.cumulate(%x) {axis = 0, kind = "prod", reverse = true} : tensor<16384x3xf16>
+  return(%v0)
+}
 // -----
 func @reduce_in_parts(%x: tensor<2x262144xf16>, %y: tensor<2x262144xf16>) {
   %v0 = graph.reshape(%x) {shape = [2, 64, 4096]} : tensor<2x64x4096xf16>
@@ -69,4 +82,43 @@ func @multiply_in_parts__row(%x: tensor<8192xf16>, %w: tensor<8192x320xf16>) {
   %v3 = graph.reduce(%v2) {axes = [0], kind = "sum"} : tensor<320xf32>
   %v4 = graph.cast(%v3) {to = f16} : tensor<320xf16>
   return(%v4)
+}
+
+func @reduce_in_parts__primes(%x: tensor<2x262147xf32>, %y: tensor<2x262147xf32>) {
+  %v0 = graph.slice(%x) {sizes = [2, 260064], starts = [0, 0], steps = [1, 1]} : tensor<2x260064xf32>
+  %v1 = graph.reshape(%v0) {shape = [2, 63, 4128]} : tensor<2x63x4128xf32>
+  %v2 = graph.slice(%y) {sizes = [2, 260064], starts = [0, 0], steps = [1, 1]} : tensor<2x260064xf32>
+  %v3 = graph.reshape(%v2) {shape = [2, 63, 4128]} : tensor<2x63x4128xf32>
+  %v4 = graph.add(%v1, %v3) : tensor<2x63x4128xf32>
+  %v5 = graph.reduce(%v4) {axes = [2], kind = "sum"} : tensor<2x63xf32>
+  %v6 = graph.slice(%x) {sizes = [2, 2083], starts = [0, 260064], steps = [1, 1]} : tensor<2x2083xf32>
+  %v7 = graph.reshape(%v6) {shape = [2, 1, 2083]} : tensor<2x1x2083xf32>
+  %v8 = graph.slice(%y) {sizes = [2, 2083], starts = [0, 260064], steps = [1, 1]} : tensor<2x2083xf32>
+  %v9 = graph.reshape(%v8) {shape = [2, 1, 2083]} : tensor<2x1x2083xf32>
+  %v10 = graph.add(%v7, %v9) : tensor<2x1x2083xf32>
+  %v11 = graph.reduce(%v10) {axes = [2], kind = "sum"} : tensor<2x1xf32>
+  %v12 = graph.concat(%v5, %v11) {axis = 1} : tensor<2x64xf32>
+  %v13 = graph.reduce(%v12) {axes = [1], kind = "sum"} : tensor<2xf32>
+  return(%v13)
+}
+
+func @scan_in_parts(%x: tensor<2x20001xf32>) {
+  %v0 = graph.slice(%x) {sizes = [2, 16384], starts = [0, 0], steps = [1, 1]} : tensor<2x16384xf32>
+  %v1 = graph.reshape(%v0) {shape = [2, 4, 4096]} : tensor<2x4x4096xf32>
+  %v2 = graph.cast(%v1) {to = f64} : tensor<2x4x4096xf64>
+  %v3 = graph.reduce(%v2) {axes = [2], kind = "sum"} : tensor<2x4xf64>
+  %v4 = graph.cumulate(%v3) {axis = 1, kind = "sum"} : tensor<2x4xf64>
+  %v5 = graph.cumulate(%x, %v4) {axis = 1, kind = "sum", part = 4096} : tensor<2x20001xf32>
+  return(%v5)
+}
+
+func @scan_in_parts__reverse(%x: tensor<16384x3xf16>) {
+  %v0 = graph.slice(%x) {sizes = [15360, 3], starts = [1024, 0], steps = [1, 1]} : tensor<15360x3xf16>
+  %v1 = graph.reshape(%v0) {shape = [15, 1024, 3]} : tensor<15x1024x3xf16>
+  %v2 = graph.cast(%v1) {to = f64} : tensor<15x1024x3xf64>
+  %v3 = graph.reduce(%v2) {axes = [1], kind = "prod"} : tensor<15x3xf64>
+  %v4 = graph.flip(%v3) {axes = [0]} : tensor<15x3xf64>
+  %v5 = graph.cumulate(%v4) {axis = 0, kind = "prod"} : tensor<15x3xf64>
+  %v6 = graph.cumulate(%x, %v5) {axis = 0, kind = "prod", part = 1024, reverse = true} : tensor<16384x3xf16>
+  return(%v6)
 }

@@ -21,9 +21,3 @@ func @few_rows(%x: tensor<(n)x512xf32>) dims (n in 1..255) {
   %r = graph.reduce(%x) {axes = [0, 1], kind = "sum"} : tensor<f32>
   return(%r)
 }
-
-// A prime number of elements has no parts, nor rows.
-func @prime(%x: tensor<262147xf32>) {
-  %r = graph.reduce(%x) {axes = [0], kind = "sum"} : tensor<f32>
-  return(%r)
-}

@@ -9,7 +9,8 @@ becomes, for a machine that runs 132 programs at a time,
     %s = graph.reduce(%p) {axes = [1], kind = "sum"} : tensor<2xf32>
 
 Elementwise ops before the reduction are made again under the new shape, so that they stay in one kernel with it. A
-product is split along k: its parts are a batch, summed afterwards. Partial sums of halves are f32.
+product is split along k: its parts are a batch, summed afterwards. Partial sums of halves are f32. A scan of few lines
+is one of their parts (Merrill and Grimshaw, Parallel Scan for Stream Architectures: reduce, then scan).
 
 On a CPU, what is summed may have dims that are not known: then its rows come first.
 
@@ -24,8 +25,8 @@ from dataclasses import dataclass
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify.fold_constants import cast_to
-from graphfuse.fusion.simplify.simplify_movement import reshaped
-from graphfuse.ir.core import Func, Op, Trait, Value, attr_ints, remade, tensor_of
+from graphfuse.fusion.simplify.simplify_movement import reshaped, sliced
+from graphfuse.ir.core import Func, Op, Trait, Value, attr_int, attr_ints, remade, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, RuleWith, dead_code, given, rule_with, sweep
 from graphfuse.ir.types import BF16, BOOL, F16, F32, Scalar
@@ -57,6 +58,10 @@ LINE = 32
 CORES = 32
 """Programs of a CPU's long reduction: more than most have cores, so that parts even out, and sums do not depend on how
 many there are."""
+LEAST_PARTS = 4
+"""Parts of a line that is scanned in parts: its elements are read once more."""
+SCANNED_ON_CPU = 1 << 15
+"""Elements that a program of a CPU scans alone."""
 CONE = 16
 """Elementwise ops before a reduction that are made again."""
 
@@ -81,6 +86,11 @@ class Programs:
     """How many share a product of narrow elements by themselves, in one kernel."""
     parts: SumParts = unknown
     """Into how many parts a product of narrow elements is to be split."""
+    scanned: int = 1 << 12
+    """Elements of lines side by side that a program scans at once, and the lines themselves."""
+    beside: int = LINE
+    scan_parts: int = 1 << 31
+    """Parts of a line to scan, at most."""
 
     def most(self, shape: Sequence[Dim]) -> int:
         """An upper bound of the elements of a shape."""
@@ -105,15 +115,34 @@ def reduce_in_parts(op: Op, programs: Programs) -> Replacement | None:
     most = max(1, programs.count // busy)
     if inner == 1 and length // ROW >= WAVES * most:
         most = min(length // ROW, MOST_PARTS)
-    parts = _parts(length, most, LEAST // min(inner, LINE))
-    if parts == 1:
-        return None
-    split = (*t.shape[:first], parts, length // parts, *t.shape[after:])
+    least = LEAST // min(inner, LINE)
+    parts = _parts(length, most, least)
+    part = length // parts
+    if 2 * parts <= min(most, length // least):  # no divisor will do: the last part is shorter
+        part = -(-length // (min(most, length // least) * LINE)) * LINE
+        parts = length // part
     wide = _wide(t.elem, kind)
-    if wide != t.elem and inner != 1:  # only rows take their cast into the kernel
+    if parts == 1 or (wide != t.elem and inner != 1):  # only rows take their cast into the kernel
         return None
-    again = _under(x, split, [CONE if inner == 1 else 0])
-    partial = graph.reduce(cast_to(again, wide), axes=(first + 1,), kind=kind, loc=op.loc)
+
+    def of(start: int, count: int, size: int) -> Value:
+        """The results of parts from there on."""
+        before, behind = t.shape[:first], t.shape[after:]
+
+        def cut(v: Value) -> Value:
+            line = (
+                v
+                if count * size == length
+                else sliced(reshaped(v, (*before, length, *behind)), first, start, count * size)
+            )
+            return reshaped(line, (*before, count, size, *behind))
+
+        again = _again(x, cut, [CONE if inner == 1 else 0])
+        return graph.reduce(cast_to(again, wide), axes=(first + 1,), kind=kind, loc=op.loc).result
+
+    partial = of(0, parts, part)
+    if rest := length - parts * part:
+        partial = graph.concat(partial, of(parts * part, 1, rest), axis=first).result
     whole = cast_to(graph.reduce(partial, axes=(first,), kind=kind, loc=op.loc).result, t.elem)
     return reshaped(whole, tensor_of(op.result).shape)
 
@@ -179,8 +208,32 @@ def multiply_in_parts(op: Op, programs: Programs) -> Replacement | None:
     return cast_to(graph.reduce(products, axes=(0,), kind="sum", loc=op.loc).result, elem)
 
 
-RULES: tuple[RuleWith[Programs], ...] = (*reduce_in_parts, *multiply_in_parts)
-ON_CPU: tuple[RuleWith[Programs], ...] = (*reduce_in_parts, *reduce_rows_first)
+@rule_with(graph.cumulate)
+def scan_in_parts(op: Op, programs: Programs) -> Replacement | None:
+    """A scan of a line = scans of its parts, each of which begins with the scan of the totals of those before it."""
+    (x, *before), axis = op.operands, attr_int(op, "axis")
+    shape = tensor_of(x).shape
+    extent, outer, inner = shape[axis], programs.most(shape[:axis]), programs.most(shape[axis + 1 :])
+    if before or not isinstance(extent, int) or not outer or not inner:
+        return None
+    beside = min(1 << (inner - 1).bit_length(), programs.beside)
+    part = max(1, programs.scanned // beside, -(-extent // programs.scan_parts))
+    if 2 * outer * -(-inner // beside) > programs.count or extent < LEAST_PARTS * part:
+        return None
+    whole, kind, is_reverse = (extent - 1) // part, str(op.attrs["kind"]), bool(op.attrs.get("reverse", False))
+    cut = sliced(x, axis, extent - whole * part if is_reverse else 0, whole * part)
+    split = reshaped(cut, (*shape[:axis], whole, part, *shape[axis + 1 :]))
+    wide = cast_to(split, graph.running(kind, tensor_of(x).elem))
+    totals = graph.reduce(wide, axes=(axis + 1,), kind=kind, loc=op.loc).result
+    if is_reverse:
+        totals = graph.flip(totals, axes=(axis,), loc=op.loc).result
+    so_far = graph.cumulate(totals, axis=axis, kind=kind, loc=op.loc)
+    again = scan_in_parts[0].apply(so_far, programs)
+    return remade(op, x, again if isinstance(again, Op) else so_far, part=part)
+
+
+RULES: tuple[RuleWith[Programs], ...] = (*reduce_in_parts, *multiply_in_parts, *scan_in_parts)
+ON_CPU: tuple[RuleWith[Programs], ...] = (*reduce_in_parts, *reduce_rows_first, *scan_in_parts)
 
 
 def share_sums(func: Func, programs: int = 132, share: int = 1, parts: SumParts = unknown) -> Func:
@@ -191,7 +244,8 @@ def share_sums(func: Func, programs: int = 132, share: int = 1, parts: SumParts 
 @passing("graph")
 def split_long_reductions(func: Func, *, programs: int = CORES) -> Func:
     """The same for a CPU, and for reductions alone: products share their rows and columns out among threads."""
-    return dead_code(sweep(func, given(ON_CPU, Programs(programs, func.ranges)))[0])
+    known = Programs(programs, func.ranges, scanned=SCANNED_ON_CPU, beside=1 << 31, scan_parts=programs)
+    return dead_code(sweep(func, given(ON_CPU, known))[0])
 
 
 def _parts(length: int, most: int, least: int) -> int:
@@ -206,13 +260,13 @@ def _split(x: Value, axis: int, parts: int) -> Value:
     return reshaped(x, (*shape[:axis], parts, whole // parts, *shape[axis + 1 :]))
 
 
-def _under(x: Value, shape: tuple[Dim, ...], left: list[int]) -> Value:
-    """`x` under another shape, elementwise ops made again while any are `left`."""
+def _again(x: Value, leaf: Callable[[Value], Value], left: list[int]) -> Value:
+    """`x` of other leaves, elementwise ops made again while any are `left`."""
     op = x.op
     if op is None or not op.has(Trait.ELEMENTWISE) or len(op.results) != 1 or left[0] == 0:
-        return reshaped(x, shape)
+        return leaf(x)
     left[0] -= 1
-    return remade(op, *(_under(v, shape, left) for v in op.operands)).result
+    return remade(op, *(_again(v, leaf, left) for v in op.operands)).result
 
 
 def _is_reduced(x: Value) -> bool:

@@ -104,7 +104,7 @@ class _Wanted:
         """With vectors as wide as memory has them."""
         t, axis = tile_of(op.result), attr_int(op, "axis")
         shape = t.padded_shape
-        width = min(shape[axis], VECTOR_BYTES // t.elem.bytes)
+        width = min(shape[-1], VECTOR_BYTES // t.elem.bytes)
         width = max(1, min(width, math.prod(shape) // (WARP_SIZE * self.warps)))
         return scan_layout(shape, axis, width, self.warps)
 

@@ -1,6 +1,7 @@
-"""Layouts in which running sums are cheap: a thread's vector, the lanes of a warp, more vectors, and then warps.
+"""Layouts in which running sums are cheap: what a warp holds of a line is one piece, and one total of it is shared.
 
-So what a warp holds of a line is one piece, and only one total of each warp goes through shared memory.
+Along contiguous memory a thread has a vector, the lanes of a warp follow, then more vectors, then warps. Where the axis
+lies across, lanes are neighbouring lines, and a thread has a piece of each of its own.
 """
 
 from __future__ import annotations
@@ -14,23 +15,45 @@ LANE_BITS = 5
 
 
 def scan_layout(shape: Sequence[int], axis: int, width: int, warps: int) -> LinearLayout:
-    """For a scan along `axis` of a tile, `width` elements of it in a row in each thread; sizes are powers of two."""
+    """For a scan along `axis` of a tile, `width` neighbours of it in memory in each thread; sizes are powers of two."""
     bits = [log2(n) for n in shape]
     below = [sum(bits[d + 1 :]) for d in range(len(shape))]
     along = [1 << below[axis] + i for i in range(bits[axis])]
     others = [1 << below[d] + i for d in reversed(range(len(shape))) if d != axis for i in range(bits[d])]
-    warp_bits = log2(warps)
-    register, along = along[: log2(width)], along[log2(width) :]
+    if axis == len(shape) - 1:
+        register, lane, warp = _lines(along, others, log2(width), log2(warps))
+    else:
+        register, lane, warp = _columns(along, others, log2(width), log2(warps))
+    lane += [0] * (LANE_BITS - len(lane))
+    warp += [0] * (log2(warps) - len(warp))
+    return LinearLayout.of({REGISTER: register, LANE: lane, WARP: warp}, tile_outs(shape))
+
+
+Bases = list[int]
+
+
+def _lines(along: Bases, others: Bases, width: int, warps: int) -> tuple[Bases, Bases, Bases]:
+    """What registers, lanes and warps move where the axis is contiguous."""
+    register, along = along[:width], along[width:]
     lane, along = along[:LANE_BITS], along[LANE_BITS:]
     spare = LANE_BITS - len(lane)
     lane, others = [*lane, *others[:spare]], others[spare:]
-    warp, others = others[:warp_bits], others[warp_bits:]
-    rest = min(warp_bits - len(warp), len(along))
+    warp, others = others[:warps], others[warps:]
+    rest = min(warps - len(warp), len(along))
     along, top = along[: len(along) - rest], along[len(along) - rest :]
-    warp = [*top, *warp]
-    lane += [0] * (LANE_BITS - len(lane))
-    warp += [0] * (warp_bits - len(warp))
-    return LinearLayout.of({REGISTER: [*register, *along, *others], LANE: lane, WARP: warp}, tile_outs(shape))
+    return [*register, *along, *others], lane, [*top, *warp]
+
+
+def _columns(along: Bases, others: Bases, width: int, warps: int) -> tuple[Bases, Bases, Bases]:
+    """The same where neighbours in memory are other lines: as many of the axis as can be are in registers."""
+    register, others = others[:width], others[width:]
+    lane, others = others[:LANE_BITS], others[LANE_BITS:]
+    spare = LANE_BITS - len(lane)
+    own = max(0, len(along) - spare - warps)
+    register, along = [*register, *along[:own]], along[own:]
+    lane, along = [*lane, *along[:spare]], along[spare:]
+    rest = warps - len(along)
+    return [*register, *others[rest:]], lane, [*along, *others[:rest]]
 
 
 def owners(layout: LinearLayout, axis: int) -> list[tuple[str, int]] | None:
