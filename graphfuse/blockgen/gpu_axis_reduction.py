@@ -1,17 +1,26 @@
 """Emits reductions of any axes for GPUs, and searches for an extreme's position: one reduction, then pointwise work.
 
-A program has a tile [kept, reduced] or [reduced, kept], whichever way memory runs, and walks it over the reduced axes;
-its lanes hold partial results, which are folded across lanes once at the end.
+A program has a tile of the dims, in the order of memory, and walks it over the reduced ones; its lanes hold partial
+results, which are folded across lanes once at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from graphfuse.blockgen.access import Accesses, Merged, Walk, merged_index
 from graphfuse.blockgen.evaluate import Lane, Yielded
-from graphfuse.blockgen.gpu_tiles import at_most, fitting, in_whole_or_part, over_chunks, tiled_programs, warps_for
+from graphfuse.blockgen.gpu_tiles import (
+    at_most,
+    fitting,
+    in_chunks,
+    in_whole_or_part,
+    lane_along,
+    tiled_programs,
+    warps_for,
+)
 from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, Fold, across, live_or_neutral
@@ -21,7 +30,7 @@ from graphfuse.dialects import block, graph
 from graphfuse.dialects.elementwise import neutral
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_int, attr_ints
 from graphfuse.ir.types import I32, I64, Scalar
-from graphfuse.symbolic import Dim
+from graphfuse.symbolic import Dim, ceildiv
 
 TILE = 4096
 """Elements of a program's tile when the reduced axes are long."""
@@ -103,6 +112,7 @@ class AxisReduction:
         columns = self.across is not None and self.along < self.across
         self.columns = columns if terms.columns is None or self.across is None else terms.columns
         self.widths = self._widths()
+        """Lanes along each dim."""
 
     def _merged(self) -> list[Merged]:
         kernel, terms = self.kernel, self.terms
@@ -119,13 +129,23 @@ class AxisReduction:
             return dims
         return [*dims, Merged(self.axes[-1], self.axes[-1], 1)]  # a sum of one: `merge` leaves out dims of 1
 
-    def _widths(self) -> tuple[int, int]:
-        """Lanes along the kept and along the reduced dim."""
+    def _widths(self) -> list[int]:
+        """Lanes along the innermost kept and reduced dims, then along other reduced ones, until enough is in flight."""
         ranges, machine = self.kernel.space.ranges, self.kernel.machine
+        out = [1] * len(self.dims)
         reduced = self.dims[self.along].extent
         if self.across is None:
-            return 1, max(2, fitting(reduced, LINE, TILE, ranges))
-        kept = self.dims[self.across].extent
+            out[self.along] = most = max(2, fitting(reduced, LINE, TILE, ranges))
+        else:
+            out[self.across], out[self.along], most = self._two_widths(self.dims[self.across].extent, reduced)
+        for i in reversed(self.reduced[:-1]):
+            more = max(1, min(most, machine.gpu.memory.row_elements) // math.prod(out))
+            out[i] = fitting(self.dims[i].extent, 1, more, ranges, slack=0.5)
+        return out
+
+    def _two_widths(self, kept: Dim, reduced: Dim) -> tuple[int, int, int]:
+        """Lanes along the kept and the reduced dim, and the elements that a program should have in flight."""
+        ranges, machine = self.kernel.space.ranges, self.kernel.machine
         if not self.columns:
             wide = max(2, fitting(reduced, LINE, TILE // 4, ranges))
             high = fitting(kept, 1, max(1, TILE // 2 // wide), ranges)
@@ -144,34 +164,43 @@ class AxisReduction:
         most = min(most, TILE if self.last is not None else 4 * TILE)
         if high * wide < most:
             wide = max(wide, fitting(reduced, wide, most // high, ranges))
-        return high, wide
+        return high, wide, most
 
     # emission
 
     def emit(self) -> Func:
         """The kernel."""
         kernel = self.kernel
-        high, wide = self.widths
-        extents = [self.dims[i].extent for i in self.kept]
-        grid, lanes, at = tiled_programs(kernel, extents, {len(extents) - 1: high})
+        grid, lanes, at = tiled_programs(
+            kernel, [self.dims[i].extent for i in self.kept], dict(enumerate(self.widths[i] for i in self.kept))
+        )
         in_whole_or_part(kernel, lanes, lambda: self._program(tuple(at)))
-        work = 1 + positions([self.dims[i].extent for i in self.reduced]) * high // 256
-        return kernel.finish(grid, work, {"warps": _warps(high * wide)})
+        tile = math.prod(self.widths)
+        reduced = positions([self.dims[i].extent for i in self.reduced])
+        high = math.prod(self.widths[i] for i in self.kept)
+        return kernel.finish(grid, 1 + reduced * high // 256, {"warps": _warps(tile)})
 
     def _program(self, at: Index) -> None:
-        """Walk the reduced dims, fold, finish: under the lane of the kept dim, if there is one."""
+        """Walk the reduced dims, fold, finish: under the lanes of the kept dims, if there are any."""
         kernel, ev = self.kernel, self.kernel.ev
         kept = ev.lanes
         total = self._reduce(at, kept) if self.last is None else self._search(at, kept, last=self.last)
         total = ev.cast(total, element_of(self.terms.result))
-        with ev.lanes_as(*self._ordered(kept, Lane("", 1))) if kept else ev.lanes_as():
+        with ev.lanes_as(*self._lanes(kept, dict.fromkeys(self._in_lanes, Lane("", 1)))) if kept else ev.lanes_as():
             index = self.terms.kept(self._index(at, (0,) * len(self.reduced)))
             ev.remember(self.terms.result, index, total)
             kernel.store_outputs(index, shape_of(self.terms.result))
 
-    def _ordered(self, kept: Sequence[Lane], along: Lane) -> list[Lane]:
-        """Lanes in the order of their dims."""
-        return [along, *kept] if self.columns else [*kept, along]
+    @property
+    def _in_lanes(self) -> list[int]:
+        """The reduced dims that have lanes."""
+        return [i for i in self.reduced if self.widths[i] > 1]
+
+    def _lanes(self, kept: Sequence[Lane], reduced: Mapping[int, Lane]) -> list[Lane]:
+        """Lanes in the order of memory."""
+        lanes = {**dict(zip((i for i in self.kept if self.widths[i] > 1), kept, strict=True)), **reduced}
+        innermost = self.across if self.columns else self.along
+        return [lanes[i] for i in sorted(lanes, key=lambda i: (i == innermost, i))]
 
     def _index(self, kept: Index, reduced: Index) -> Index:
         where: list[Dim] = [0] * len(self.dims)
@@ -183,17 +212,34 @@ class AxisReduction:
         self, at: Index, kept: Sequence[Lane], step: Callable[[Value, Dim, Carried], Yielded], start: Carried
     ) -> Carried:
         """`step(element, position along the innermost reduced dim, carried)` over all chunks of the reduced dims."""
+        kernel, ev = self.kernel, self.kernel.ev
 
-        def chunk(place: Index, lane: Lane, values: Carried) -> Yielded:
-            with self.kernel.ev.lanes_as(*self._ordered(kept, lane)):
+        def inside(place: Index, lanes: Mapping[int, Lane], values: Carried) -> Yielded:
+            with ev.lanes_as(*self._lanes(kept, lanes)):
                 return step(self.terms.of(self._index(at, place)), place[-1], values)
 
-        extents = [self.dims[i].extent for i in self.reduced]
-        return over_chunks(self.kernel, extents, self.widths[1], chunk, start)
+        def over(place: Index, lanes: Mapping[int, Lane], values: Carried) -> Carried:
+            i = self.reduced[len(place)]
+            extent, width = self.dims[i].extent, self.widths[i]
+
+            def chunk(lane: Lane, position: Dim, values: Carried) -> Yielded:
+                return inside((*place, position), {**lanes, i: lane}, values)
+
+            def tile(t: Dim, values: Carried) -> Carried:
+                if width == 1:
+                    return over((*place, t), lanes, values)
+                lane, position = lane_along(kernel, extent, width, t * width)
+                return over((*place, position), {**lanes, i: lane}, values)
+
+            if i == self.along:
+                return in_chunks(kernel, extent, width, chunk, values)
+            return ev.loop("r", ceildiv(extent, width), tile, values)
+
+        return over((), {}, start)
 
     def _shape(self, kept: Sequence[Lane]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The tile's shape, and its reduced axis."""
-        lanes = self._ordered(kept, Lane("along", self.widths[1]))
+        """The tile's shape, and its reduced axes."""
+        lanes = self._lanes(kept, {i: Lane("along", self.widths[i]) for i in self._in_lanes})
         return tuple(lane.extent for lane in lanes), tuple(i for i, lane in enumerate(lanes) if lane.name == "along")
 
     def _reduce(self, at: Index, kept: Sequence[Lane]) -> Value:

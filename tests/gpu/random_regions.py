@@ -575,6 +575,20 @@ class Drawing:
         z = end(z)
         return self.beside(z) if self.maybe(0.4) and self.shapes[z] else z
 
+    def scan(self) -> str:
+        shape: Dims = []
+        for _ in range(self.one(1, 2, 2, 3)):
+            shape.append(self.size(1, max(1, min(60000, self.work // 16 // int(np.prod(shape or [1]))))))
+        self.rng.shuffle(shape)
+        shape = [self.unknown(n) for n in shape]
+        z = self.operand(shape, self.elem())
+        if self.maybe(0.3):
+            z = self.elementwise(z)
+        how = f'axis = {self.rng.randrange(len(shape))}, kind = "{self.one("sum", "sum", "max", "min")}"'
+        how += "".join(f", {flag} = true" for flag in ("exclusive", "reverse") if self.maybe(0.3))
+        z = self.op("cumulate", z, attrs=how)
+        return self.epilogue(z) if self.maybe(0.3) else z
+
     def attention(self) -> str:
         b, h, d = self.size(1, 3), self.size(1, 4), self.one(8, 16, 24, 32, 40, 64, 64, 80, 96, 128)
         e = d if self.maybe(0.8) else self.size(1, 96)
@@ -629,7 +643,7 @@ class Drawing:
 
 KINDS = {
     "product": 35, "convolution": 22, "reduction": 11, "attention": 12, "bytes_product": 4, "pointwise": 4, "chain": 12,
-    "movement": 8,
+    "movement": 8, "scan": 5,
 }  # fmt: skip
 """How often each is drawn."""
 

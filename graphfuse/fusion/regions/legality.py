@@ -197,7 +197,7 @@ def standard_spec(spec: str) -> str:
 
 
 def why_not_absorb(flow: Dataflow, group: Group, consumer: Group, alone: bool) -> str | None:
-    """The first reason why a simple group may not be computed inside its one consumer, a concat or pad of results."""
+    """The first reason why a simple group may not be computed inside its one consumer, which joins or reduces results."""
     if consumer.kind != "pointwise" or not alone:
         return "it is not the only consumer"
     if len(group.ops) + len(consumer.ops) > MAX_OPS:
@@ -208,12 +208,12 @@ def why_not_absorb(flow: Dataflow, group: Group, consumer: Group, alone: bool) -
 
 
 def _reads_once(flow: Dataflow, group: Group, consumer: Group) -> bool:
-    """Whether each element of the group is asked for at most once: by concats or pads, through reshapes and slices."""
+    """Whether each element of the group is asked for at most once: joined or reduced, through reshapes and slices."""
     seen: set[Value] = set()
     for op in consumer.ops:
         for source, path in _read_of(flow, op, group):
             plain = all(o.kind in (graph.reshape, graph.slice_) for o in path)
-            if op.kind not in (graph.concat, graph.pad) or not plain or source in seen:
+            if op.kind not in (graph.concat, graph.pad, graph.reduce) or not plain or source in seen:
                 return False
             seen.add(source)
     return bool(seen)
