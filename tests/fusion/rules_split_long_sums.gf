@@ -28,6 +28,10 @@ func @reduce_in_parts__primes(%x: tensor<2x262147xf32>, %y: tensor<2x262147xf32>
   %v1 = graph.reduce(%v0) {axes = [1], kind = "sum"} : tensor<2xf32>
   return(%v1)
 }
+func @reduce_in_parts__two_axes(%x: tensor<3x2x65536x2x3xbf16>) {
+  %v0 = graph.reduce(%x) {axes = [0, 2, 4], keepdims = true, kind = "sum"} : tensor<1x2x1x2x1xbf16>
+  return(%v0)
+}
 func @scan_in_parts(%x: tensor<2x20001xf32>) {
   %v0 = graph.cumulate(%x) {axis = 1, kind = "sum"} : tensor<2x20001xf32>
   return(%v0)
@@ -54,8 +58,12 @@ func @reduce_in_parts__columns(%x: tensor<65536x8xf32>, %h: tensor<65536x8xf16>)
   %v1 = graph.reduce(%v0) {axes = [1], kind = "max"} : tensor<128x8xf32>
   %v2 = graph.reduce(%v1) {axes = [0], kind = "max"} : tensor<8xf32>
   %v3 = graph.reduce(%x) {axes = [1], kind = "max"} : tensor<65536xf32>
-  %v4 = graph.reduce(%h) {axes = [0], kind = "sum"} : tensor<8xf16>
-  return(%v2, %v3, %v4)
+  %v4 = graph.reshape(%h) {shape = [128, 512, 8]} : tensor<128x512x8xf16>
+  %v5 = graph.cast(%v4) {to = f32} : tensor<128x512x8xf32>
+  %v6 = graph.reduce(%v5) {axes = [1], kind = "sum"} : tensor<128x8xf32>
+  %v7 = graph.reduce(%v6) {axes = [0], kind = "sum"} : tensor<8xf32>
+  %v8 = graph.cast(%v7) {to = f16} : tensor<8xf16>
+  return(%v2, %v3, %v8)
 }
 
 func @multiply_in_parts(%x: tensor<16x8192xf16>, %w: tensor<8192x64xf16>) {
@@ -100,6 +108,16 @@ func @reduce_in_parts__primes(%x: tensor<2x262147xf32>, %y: tensor<2x262147xf32>
   %v12 = graph.concat(%v5, %v11) {axis = 1} : tensor<2x64xf32>
   %v13 = graph.reduce(%v12) {axes = [1], kind = "sum"} : tensor<2xf32>
   return(%v13)
+}
+
+func @reduce_in_parts__two_axes(%x: tensor<3x2x65536x2x3xbf16>) {
+  %v0 = graph.reshape(%x) {shape = [3, 2, 32, 2048, 2, 3]} : tensor<3x2x32x2048x2x3xbf16>
+  %v1 = graph.cast(%v0) {to = f32} : tensor<3x2x32x2048x2x3xf32>
+  %v2 = graph.reduce(%v1) {axes = [0, 3, 5], kind = "sum"} : tensor<2x32x2xf32>
+  %v3 = graph.reduce(%v2) {axes = [1], kind = "sum"} : tensor<2x2xf32>
+  %v4 = graph.cast(%v3) {to = bf16} : tensor<2x2xbf16>
+  %v5 = graph.reshape(%v4) {shape = [1, 2, 1, 2, 1]} : tensor<1x2x1x2x1xbf16>
+  return(%v5)
 }
 
 func @scan_in_parts(%x: tensor<2x20001xf32>) {

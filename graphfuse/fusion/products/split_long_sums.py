@@ -20,6 +20,7 @@ sweep.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -99,52 +100,58 @@ class Programs:
 
 @rule_with(graph.reduce)
 def reduce_in_parts(op: Op, programs: Programs) -> Replacement | None:
-    """reduce(x) = reduce(reduce of each part of x)."""
+    """reduce(x) = reduce(reduce of each part of x), in parts along the longest of its axes that are one in memory."""
     (x,) = op.operands
     t = tensor_of(x)
     axes = sorted(attr_ints(op, "axes"))
     kind = str(op.attrs["kind"])
-    if not axes or axes != list(range(axes[0], axes[-1] + 1)):
+    sizes = [d for a in axes if isinstance(d := t.shape[a], int)]
+    if not axes or len(sizes) < len(axes) or not (total := math.prod(sizes)):
         return None
-    first, after = axes[0], axes[-1] + 1
-    length = product(t.shape[first:after])
-    inner, outer = programs.most(t.shape[after:]), programs.most(t.shape[:first])
-    busy = outer * -(-inner // LINE)
-    if not isinstance(length, int) or busy == 0 or 2 * busy > programs.count or length * min(inner, LINE) < LONG:
+    length, first, after = max((math.prod(map(static, t.shape[i:j])), i, j) for i, j in _runs(axes))
+    kept = programs.most([d for a, d in enumerate(t.shape[: axes[-1]]) if a not in axes])
+    inner = programs.most(t.shape[axes[-1] + 1 :])
+    busy, line = kept * -(-inner // LINE), min(inner, LINE) * (total // length)
+    if busy == 0 or 2 * busy > programs.count or length * line < LONG:
         return None
     most = max(1, programs.count // busy)
-    if inner == 1 and length // ROW >= WAVES * most:
+    if line == 1 and length // ROW >= WAVES * most:
         most = min(length // ROW, MOST_PARTS)
-    least = LEAST // min(inner, LINE)
-    parts = _parts(length, most, least)
+    wanted = min(most, length // max(1, LEAST // line))
+    parts = _parts(length, wanted)
     part = length // parts
-    if 2 * parts <= min(most, length // least):  # no divisor will do: the last part is shorter
-        part = -(-length // (min(most, length // least) * LINE)) * LINE
+    if 2 * parts <= wanted:  # no divisor will do: the last part is shorter
+        part = -(-length // (wanted * LINE)) * LINE
         parts = length // part
-    wide = _wide(t.elem, kind)
-    if parts == 1 or (wide != t.elem and inner != 1):  # only rows take their cast into the kernel
+    if parts == 1:
         return None
+    before, behind = t.shape[:first], t.shape[after:]
+    moved = {a: a if a < first else a + 2 - (after - first) for a in axes if not first <= a < after}
+    inside, place = tuple(sorted((*moved.values(), first + 1))), first - sum(a < first for a in axes)
 
     def of(start: int, count: int, size: int) -> Value:
         """The results of parts from there on."""
-        before, behind = t.shape[:first], t.shape[after:]
 
         def cut(v: Value) -> Value:
-            line = (
-                v
-                if count * size == length
-                else sliced(reshaped(v, (*before, length, *behind)), first, start, count * size)
-            )
-            return reshaped(line, (*before, count, size, *behind))
+            if count * size != length:
+                v = sliced(reshaped(v, (*before, length, *behind)), first, start, count * size)
+            return reshaped(v, (*before, count, size, *behind))
 
-        again = _again(x, cut, [CONE if inner == 1 else 0])
-        return graph.reduce(cast_to(again, wide), axes=(first + 1,), kind=kind, loc=op.loc).result
+        return graph.reduce(
+            cast_to(_again(x, cut, [CONE]), _wide(t.elem, kind)), axes=inside, kind=kind, loc=op.loc
+        ).result
 
     partial = of(0, parts, part)
     if rest := length - parts * part:
-        partial = graph.concat(partial, of(parts * part, 1, rest), axis=first).result
-    whole = cast_to(graph.reduce(partial, axes=(first,), kind=kind, loc=op.loc).result, t.elem)
+        partial = graph.concat(partial, of(parts * part, 1, rest), axis=place).result
+    whole = cast_to(graph.reduce(partial, axes=(place,), kind=kind, loc=op.loc).result, t.elem)
     return reshaped(whole, tensor_of(op.result).shape)
+
+
+def _runs(axes: Sequence[int]) -> list[tuple[int, int]]:
+    """Where axes that follow each other begin and end."""
+    begins = [a for a in axes if a - 1 not in axes]
+    return list(zip(begins, (a + 1 for a in axes if a + 1 not in axes), strict=True))
 
 
 @rule_with(graph.reduce)
@@ -196,7 +203,7 @@ def multiply_in_parts(op: Op, programs: Programs) -> Replacement | None:
     parts = programs.parts(rows, columns, batch, depth, tensor_of(a).elem) if share > 1 else None
     if parts is None and 2 * busy * share > count:
         return None
-    parts = parts or _parts(depth, count // busy, least)
+    parts = parts or _parts(depth, min(count // busy, depth // least))
     if parts == 1 or _is_reduced(a) or _is_reduced(b):
         return None
     letter = next(c for c in "pqrstuvwxyzabcdefghijklmno" if c not in sizes)
@@ -248,9 +255,9 @@ def split_long_reductions(func: Func, *, programs: int = CORES) -> Func:
     return dead_code(sweep(func, given(ON_CPU, known))[0])
 
 
-def _parts(length: int, most: int, least: int) -> int:
-    """The largest divisor of `length` up to `most` that leaves at least `least` elements to a part."""
-    return max((p for p in range(1, most + 1) if length % p == 0 and length // p >= least), default=1)
+def _parts(length: int, most: int) -> int:
+    """The largest divisor of `length` up to `most`."""
+    return max((p for p in range(1, most + 1) if length % p == 0), default=1)
 
 
 def _split(x: Value, axis: int, parts: int) -> Value:

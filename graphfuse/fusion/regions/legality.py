@@ -197,7 +197,7 @@ def standard_spec(spec: str) -> str:
 
 
 def why_not_absorb(flow: Dataflow, group: Group, consumer: Group, alone: bool) -> str | None:
-    """The first reason why a simple group may not be computed inside its one consumer, which joins or reduces results."""
+    """The first reason why a simple group may not be computed inside its one consumer, which joins or reduces it."""
     if consumer.kind != "pointwise" or not alone:
         return "it is not the only consumer"
     if len(group.ops) + len(consumer.ops) > MAX_OPS:
