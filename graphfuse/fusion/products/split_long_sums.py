@@ -12,7 +12,8 @@ Elementwise ops before the reduction are made again under the new shape, so that
 product is split along k: its parts are a batch, summed afterwards. Partial sums of halves are f32. A scan of few lines
 is one of their parts (Merrill and Grimshaw, Parallel Scan for Stream Architectures: reduce, then scan).
 
-On a CPU, what is summed may have dims that are not known: then its rows come first.
+On a CPU, what is summed may have dims that are not known, or be two dims with one that is kept between them: then its
+rows come first.
 
 Requires: canonicalize; what is summed is of static size. Ensures: the same values but for the order of sums. Cost: one
 sweep.
@@ -45,6 +46,8 @@ MOST_PARTS = 1 << 13
 """One program reduces them."""
 SHORTEST_ROW = 256
 """Elements of a row that is worth a program."""
+APART = 32
+"""Elements of a row that is reduced by itself where what is kept lies between it and other reduced dims."""
 LONG_DEPTH = 2048
 """k of a product that may be split."""
 LEAST_DEPTH = 256
@@ -156,24 +159,25 @@ def _runs(axes: Sequence[int]) -> list[tuple[int, int]]:
 
 @rule_with(graph.reduce)
 def reduce_rows_first(op: Op, programs: Programs) -> Replacement | None:
-    """reduce(x) = reduce(reduce of each row of x), where nobody knows how many rows there are."""
+    """reduce(x) = reduce(reduce of each row of x), where nobody knows how many rows there are, or dims lie between."""
     (x,) = op.operands
     t = tensor_of(x)
     axes = sorted(attr_ints(op, "axes"))
-    kind = str(op.attrs["kind"])
-    if not axes or axes != list(range(axes[0], len(t.shape))):
+    if not axes or axes[-1] != t.rank - 1:
         return None
-    first = next((i for i in axes if all(isinstance(d, int) for d in t.shape[i:])), axes[-1] + 1)
-    row, rows = product(t.shape[first:]), t.shape[axes[0] : first]
-    outer = programs.most(t.shape[: axes[0]])
-    assert isinstance(row, int), "dims from `first` on are known"
-    if not rows or row < SHORTEST_ROW or 2 * outer > programs.count:
+    begin, _ = _runs(axes)[-1]
+    first = next((i for i in range(begin, t.rank) if all(isinstance(d, int) for d in t.shape[i:])), t.rank)
+    row, rows = static(product(t.shape[first:])), [a for a in axes if a < first]
+    if not rows:
         return None
-    if programs.most(rows) * row < LONG:
+    is_apart, few = begin > axes[0], 2 * programs.most(t.shape[:begin]) <= programs.count
+    if row < (APART if is_apart else SHORTEST_ROW):
         return None
-    wide = cast_to(x, _wide(t.elem, kind))
-    partial = graph.reduce(wide, axes=tuple(range(first, len(t.shape))), kind=kind, loc=op.loc)
-    whole = graph.reduce(partial, axes=tuple(range(axes[0], first)), kind=kind, loc=op.loc).result
+    if not is_apart and (not few or programs.most([t.shape[a] for a in rows]) * row < LONG):
+        return None
+    kind, wide = str(op.attrs["kind"]), cast_to(x, _wide(t.elem, str(op.attrs["kind"])))
+    partial = graph.reduce(wide, axes=tuple(range(first, t.rank)), kind=kind, loc=op.loc)
+    whole = graph.reduce(partial, axes=tuple(rows), kind=kind, loc=op.loc).result
     return reshaped(cast_to(whole, t.elem), tensor_of(op.result).shape)
 
 
@@ -240,7 +244,7 @@ def scan_in_parts(op: Op, programs: Programs) -> Replacement | None:
 
 
 RULES: tuple[RuleWith[Programs], ...] = (*reduce_in_parts, *multiply_in_parts, *scan_in_parts)
-ON_CPU: tuple[RuleWith[Programs], ...] = (*reduce_in_parts, *reduce_rows_first, *scan_in_parts)
+ON_CPU: tuple[RuleWith[Programs], ...] = (*reduce_rows_first, *reduce_in_parts, *scan_in_parts)
 
 
 def share_sums(func: Func, programs: int = 132, share: int = 1, parts: SumParts = unknown) -> Func:
