@@ -229,7 +229,7 @@ class AttentionKernel:
         index = self._result_index(row, column)
         step = next((k for k in (4, 2) if isinstance(self.keys, int) and self.keys % k == 0), 1)
         acc = accumulate(kernel, work, index, rows, lanes, Depth((self.keys,), lambda at: at, step))
-        store_results(kernel, work, index, rows, lanes, acc)
+        store_results(kernel, work, index, (rows, lanes), acc)
 
 
 def _width(extent: Dim, vectors: int, lanes: int) -> int:

@@ -284,26 +284,26 @@ class ContractionKernel:
         lanes, column = column_lane(kernel, self.columns, self.width, panel * self.width)
         index = self._position(at, row, column)
         if self.elementwise:
-            acc = self._accumulate_elementwise(index, rows, lanes)
+            acc = self._accumulate_elementwise(index, (rows, lanes))
         else:
             source = None if packed is None else self._packed_at(packed, sym(lanes.name))
             acc = accumulate(kernel, self.work, index, rows, lanes, self._depth(), source, self._packed_row(row))
-        store_results(kernel, self.work, index, rows, lanes, acc)
+        store_results(kernel, self.work, index, (rows, lanes), acc)
 
     def _depth(self) -> Depth:
         extents = tuple(d.extent for d in self.k_dims)
         return Depth(extents, lambda at: merged_index(len(self.work.depth), self.k_dims, at), self.tile.k_step)
 
-    def _accumulate_elementwise(self, index: Index, rows: Lane, lanes: Lane) -> Value:
+    def _accumulate_elementwise(self, index: Index, lanes: Sequence[Lane]) -> Value:
         """Both operands vary along the lanes: multiply and add tile by tile, short windows unrolled."""
         ev, work = self.kernel.ev, self.work
         elem = accumulator(element_of(work.result))
-        start = ev.const(0.0 if elem.is_float else 0, elem, (rows.extent, lanes.extent))
+        start = ev.const(0.0 if elem.is_float else 0, elem, tuple(lane.extent for lane in lanes))
         depth = self._depth()
 
         def step(at: Index, carried: Value) -> Value:
             k = depth.to_index(at)
-            with ev.lanes_as(rows, lanes):
+            with ev.lanes_as(*lanes):
                 factors = [ev.value(work.lhs, work.lhs_at(index, k)), ev.value(work.rhs, work.rhs_at(index, k))]
                 a, b = (ev.shaped(ev.cast(f, elem), ev.full_shape()) for f in factors)
                 if elem.is_float:

@@ -165,7 +165,7 @@ class GpuAttention(AttentionKernel):
         self.query = self._query()
         acc = self._walks() if found is None else self._one_walk(found)
         index = self._result_index(self.row, self.column)
-        store_results(kernel, self.roles.output, index, self.row_lane, self.column_lane, acc)
+        store_results(kernel, self.roles.output, index, (self.row_lane, self.column_lane), acc)
         flops = 2 * positions(self.shape) * (self.depth + columns)
         per_program = height * self.keys * (self.depth + width) // 4096
         attrs: dict[str, Attr] = {"flops": flops, "warps": warps, "stages": 2}

@@ -19,22 +19,21 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from graphfuse.blockgen.access import Accesses, merged_index
+from graphfuse.blockgen.access import Accesses, Walk, merged_index
 from graphfuse.blockgen.contraction import ContractionKernel, is_view
 from graphfuse.blockgen.evaluate import Lane, accumulator
 from graphfuse.blockgen.gpu_axis_reduction import AxisReduction, Terms
 from graphfuse.blockgen.gpu_epilogue_cost import epilogue_ns
 from graphfuse.blockgen.gpu_factors import Boxed, Factor, Roles, find_box, find_windows, step_of
 from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE, ProductTile, boxed_tile, product_tile, streamed_tile
+from graphfuse.blockgen.gpu_pointwise import Tiling
 from graphfuse.blockgen.gpu_tiles import (
     SECTOR_BYTES,
     VECTOR_BYTES,
     at_most,
     fitting,
-    in_whole_or_part,
     lane_along,
     over_chunks,
-    warps_for,
     whole_tiles,
 )
 from graphfuse.blockgen.gpu_wgmma_tile import Product
@@ -99,15 +98,13 @@ class GpuContraction(ContractionKernel):
 
     def emit(self) -> Func:
         """The kernel for what the product is."""
-        window = product(self.work.depth)
         if self.beside:
             assert self.row_dims, "products of one operand are of matrices"
             assert not self.elementwise, "products of one operand are of matrices"
             return self._emit_tiles()
-        if self.elementwise and isinstance(window, int) and window <= WINDOW and self._contiguous_columns():
-            return self._emit_elementwise()
         if self.elementwise or not self.dims or not self.row_dims or not self.column_dims:
-            return self._emit_reduction()  # without columns: weights that are one number everywhere
+            # without columns: weights that are one number everywhere
+            return self._emit_windows() if self._is_window() else self._emit_reduction()
         return self._emit_tiles()
 
     def _typical(self, extent: Dim) -> int:
@@ -115,14 +112,26 @@ class GpuContraction(ContractionKernel):
 
     # products that are reductions
 
+    @functools.cached_property
+    def _large(self) -> Factor:
+        """The factor that has more elements."""
+        return max(reversed(self.factors), key=lambda f: self._typical(positions(shape_of(f.value))))
+
     def _contiguous_columns(self) -> bool:
-        """Whether memory runs along the columns rather than along k."""
-        if not self.dims:
+        """Whether memory of the larger factor runs along the columns rather than along k."""
+        return bool(self.dims) and (
+            1 in self._large.strides(self.names[self.dims[-1].last]) or not self._contiguous_k()
+        )
+
+    def _contiguous_k(self) -> bool:
+        return bool(self.k_dims) and 1 in self._large.strides(self.k_names[self.k_dims[-1].last])
+
+    def _is_window(self) -> bool:
+        """Whether every element of the result goes over a few numbers by itself, neighbours over neighbours."""
+        window = product(self.work.depth)
+        if not isinstance(window, int) or window > WINDOW or self.work.scale is not None or len(self.work.pairs) > 1:
             return False
-        right = next(f for f in self.factors if not f.is_left)
-        column = right.strides(self.names[self.dims[-1].last])
-        depth = right.strides(self.k_names[self.k_dims[-1].last]) if self.k_dims else ()
-        return 1 in column or 1 not in depth
+        return not self._contiguous_k() or any(1 in self._large.strides(self.names[d.last]) for d in self.dims)
 
     def _emit_reduction(self) -> Func:
         """Elementwise products, summed along k."""
@@ -157,34 +166,17 @@ class GpuContraction(ContractionKernel):
         terms = Terms(shape, axes, work.result, kept, term, reads, "sum", columns)
         return AxisReduction(kernel, terms, elem).emit()
 
-    def _emit_elementwise(self) -> Func:
-        """A tile [rows, columns] that goes over the window."""
-        kernel, ev = self.kernel, self.kernel.ev
-        ranges = kernel.space.ranges
-        self.tile = MatmulTile(1, 1, 1)
-        inside = [i for i in range(len(self.dims) - 1) if self.in_lhs[i]]
-        self.row_dim = inside[-1] if inside else None
-        self.outer = [i for i in range(len(self.dims) - 1) if i != self.row_dim]
-        columns = self.dims[-1].extent
-        width = max(2, fitting(columns, 32, 256, ranges))
-        rows: Dim = 1 if self.row_dim is None else self.dims[self.row_dim].extent
-        total = at_most(positions([d.extent for d in self.dims]), ranges)
-        elements = 1024 if total < 2048 * self.machine.multiprocessors else 2048
-        height = fitting(rows, 1, max(1, elements // width), ranges)
-        extents = [*(self.dims[i].extent for i in self.outer), ceildiv(rows, height), ceildiv(columns, width)]
-        grid, (*at, r, c) = programs(kernel, extents)
-        row_lane, row = lane_along(kernel, rows, height, r * height) if height > 1 else (Lane("", 1), r)
-        lane, column = lane_along(kernel, columns, width, c * width)
-        index = self._position(tuple(at), row, column)
+    def _emit_windows(self) -> Func:
+        """A tile of the result, whose elements each go over their window."""
+        kernel, work, self.tile = self.kernel, self.work, MatmulTile(1, 1, 1)
 
-        def tile() -> None:
-            along_rows, along_columns = ev.lanes
-            acc = self._accumulate_elementwise(index, along_rows, along_columns)
-            store_results(kernel, self.work, index, along_rows, along_columns, acc)
+        def compute(index: Index) -> None:
+            lanes = kernel.ev.lanes
+            store_results(kernel, work, index, lanes, self._accumulate_elementwise(index, lanes))
 
-        in_whole_or_part(kernel, [row_lane, lane], tile)
-        taps = at_most(product(self.work.depth), ranges)
-        return kernel.finish(grid, 1 + height * width * taps // 64, {"warps": warps_for(height * width, 8)})
+        none = (0,) * len(work.depth)
+        walk = Walk.over(kernel.space, work.domain, lambda at: self._walk((*at, *none)))
+        return Tiling(kernel, walk, compute).emit()
 
     # products of tiles
 
@@ -267,7 +259,7 @@ class GpuContraction(ContractionKernel):
             held = self._held(row_digits, rows, row_lane)
             lhs_index = self._indexed(where | dict(zip(rows, held, strict=True)))
             first, *more = self._sums(tile, index, lhs_index, row_lane, lane)
-        store_results(kernel, self.work, index, row_lane, lane, first, list(zip(self.beside, more, strict=True)))
+        store_results(kernel, self.work, index, (row_lane, lane), first, list(zip(self.beside, more, strict=True)))
         attrs: dict[str, Attr] = {"flops": 2 * positions(self.domain) * depth * len(self.works)}
         attrs |= {"warps": tile.warps, "stages": tile.stages}
         if tile.wgmma:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from graphfuse.blockgen import gpu_axis_reduction
-from graphfuse.blockgen.access import merged_index
+from graphfuse.blockgen.access import Walk, merged_index
 from graphfuse.blockgen.gpu_tiles import (
     SECTOR_BYTES,
     at_most,
@@ -42,15 +42,17 @@ def emit(kernel: Kernel) -> Func:
     if (reduction := gpu_axis_reduction.find(kernel)) is not None:
         return gpu_axis_reduction.emit(kernel, reduction)
     domain = shape_of(kernel.outputs[0])
-    return Tiling(kernel, domain, lambda index: kernel.store_outputs(index, domain)).emit()
+    return Tiling(kernel, walked(kernel, domain), lambda index: kernel.store_outputs(index, domain)).emit()
 
 
 class Tiling:
-    """The choice of tile for one region, and its emission; `compute(index)` does the work at an index of the domain."""
+    """The choice of tile for one region, and its emission; `compute(index)` does the work at an index of the domain.
 
-    def __init__(self, kernel: Kernel, domain: Sequence[Dim], compute: Callable[[Index], None]) -> None:
-        self.kernel, self.domain, self.compute = kernel, domain, compute
-        walk = walked(kernel, domain)
+    `walk` is of what that reads and writes.
+    """
+
+    def __init__(self, kernel: Kernel, walk: Walk, compute: Callable[[Index], None]) -> None:
+        self.kernel, self.domain, self.compute = kernel, walk.shape, compute
         names, found = walk.names, walk.found
         self.dims = walk.merge()
         self.extents = [d.extent for d in self.dims]

@@ -84,7 +84,7 @@ class _Lines:
             in_whole_or_part(kernel, self._ordered(lanes, along), lambda: self._held(at, part, first + place))
         else:
             in_whole_or_part(kernel, lanes, lambda: self._walk(at, part, first, length, wide))
-        warps = warps_for(high * wide, 8 if not is_tile or self.columns else 16, 16)
+        warps = warps_for(high * wide, 16 if is_tile or self.columns else 8, 16)
         return kernel.finish(grid, 1 + at_most(scan.part, kernel.space.ranges) * high, {"warps": warps})
 
     def _tile(self) -> tuple[int, int, bool]:
@@ -94,7 +94,7 @@ class _Lines:
         room = 4 / max(4, self.wide.bytes)
         if self.columns:
             high = fitting(self.extents[-1], NEIGHBOURS, 2 * NEIGHBOURS, ranges)
-            wide = min(size, int(CHUNK * room) // high)
+            wide = min(size, int(2 * CHUNK * room) // high)
             high = fitting(self.extents[-1], high, max(high, LEAST_TILE // wide), ranges)
             return high, wide, is_known and wide == size
         if not is_known or size > LONGEST_TILE * room:

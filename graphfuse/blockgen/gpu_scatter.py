@@ -13,6 +13,7 @@ from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, nest
 from graphfuse.blockgen.movement import Source, shape_of
+from graphfuse.blockgen.pointwise import walked
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Value, attr_int
 from graphfuse.ir.types import BOOL
@@ -39,7 +40,7 @@ def emit(kernel: Kernel) -> Func:
         kernel.store_outputs(index, domain)
 
     domain = shape_of(op.result)
-    return Tiling(kernel, domain, compute).emit()
+    return Tiling(kernel, walked(kernel, domain), compute).emit()
 
 
 def _updated(kernel: Kernel, op: Op, held: Value, update: Value, match: Value) -> Value:

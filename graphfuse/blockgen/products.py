@@ -303,7 +303,7 @@ def pack_panel(
 
 
 def store_results(
-    kernel: Kernel, work: Product, index: Index, rows: Lane, lanes: Lane, acc: Value,
+    kernel: Kernel, work: Product, index: Index, lanes: Sequence[Lane], acc: Value,
     beside: Sequence[tuple[Product, Value]] = (),
 ) -> None:  # fmt: skip
     """Evaluate the region's outputs from the accumulated tile, and those of products `beside` it, and store them."""
@@ -312,7 +312,7 @@ def store_results(
     position = space.position(tuple(index), domain)
     made = [(work, acc), *beside]
     rounded = [ev.cast(total, element_of(each.result)) for each, total in made]
-    with ev.lanes_as(rows, lanes):
+    with ev.lanes_as(*lanes):
         ev.tiles.update({each.result: (position, total) for (each, _), total in zip(made, rounded, strict=True)})
         kernel.store_outputs(index, domain)
         for each, _ in made:
