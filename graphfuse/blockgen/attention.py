@@ -202,9 +202,9 @@ class AttentionKernel:
     def _row_tiles(self, row: Dim) -> RowTiles:
         """Tiles over the keys of one row of scores."""
 
-        def run(body: AtIndex, init: Callable[[int], Carried]) -> Iterator[Carried]:
+        def run(body: AtIndex, init: Callable[[tuple[int, ...]], Carried]) -> Iterator[Carried]:
             for piece in pieces(self.keys, self.lanes * 4, self.lanes):
-                yield for_piece(self.kernel, piece, lambda at, c: body(self._index(row, at), c), init(piece.width))
+                yield for_piece(self.kernel, piece, lambda at, c: body(self._index(row, at), c), init((piece.width,)))
 
         return run
 

@@ -15,9 +15,8 @@ from graphfuse.blockgen.evaluate import Lane, Yielded
 from graphfuse.blockgen.gpu_tiles import (
     at_most,
     fitting,
-    in_chunks,
     in_whole_or_part,
-    lane_along,
+    over_tiles,
     tiled_programs,
     warps_for,
 )
@@ -30,7 +29,7 @@ from graphfuse.dialects import block, graph
 from graphfuse.dialects.elementwise import neutral
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_int, attr_ints
 from graphfuse.ir.types import I32, I64, Scalar
-from graphfuse.symbolic import Dim, ceildiv
+from graphfuse.symbolic import Dim
 
 TILE = 4096
 """Elements of a program's tile when the reduced axes are long."""
@@ -212,30 +211,14 @@ class AxisReduction:
         self, at: Index, kept: Sequence[Lane], step: Callable[[Value, Dim, Carried], Yielded], start: Carried
     ) -> Carried:
         """`step(element, position along the innermost reduced dim, carried)` over all chunks of the reduced dims."""
-        kernel, ev = self.kernel, self.kernel.ev
 
         def inside(place: Index, lanes: Mapping[int, Lane], values: Carried) -> Yielded:
-            with ev.lanes_as(*self._lanes(kept, lanes)):
+            along = {self.reduced[i]: lane for i, lane in lanes.items()}
+            with self.kernel.ev.lanes_as(*self._lanes(kept, along)):
                 return step(self.terms.of(self._index(at, place)), place[-1], values)
 
-        def over(place: Index, lanes: Mapping[int, Lane], values: Carried) -> Carried:
-            i = self.reduced[len(place)]
-            extent, width = self.dims[i].extent, self.widths[i]
-
-            def chunk(lane: Lane, position: Dim, values: Carried) -> Yielded:
-                return inside((*place, position), {**lanes, i: lane}, values)
-
-            def tile(t: Dim, values: Carried) -> Carried:
-                if width == 1:
-                    return over((*place, t), lanes, values)
-                lane, position = lane_along(kernel, extent, width, t * width)
-                return over((*place, position), {**lanes, i: lane}, values)
-
-            if i == self.along:
-                return in_chunks(kernel, extent, width, chunk, values)
-            return ev.loop("r", ceildiv(extent, width), tile, values)
-
-        return over((), {}, start)
+        extents, widths = [self.dims[i].extent for i in self.reduced], [self.widths[i] for i in self.reduced]
+        return over_tiles(self.kernel, extents, widths, inside, start)
 
     def _shape(self, kept: Sequence[Lane]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The tile's shape, and its reduced axes."""

@@ -33,7 +33,7 @@ from graphfuse.blockgen.gpu_tiles import (
     at_most,
     fitting,
     lane_along,
-    over_chunks,
+    over_tiles,
     whole_tiles,
 )
 from graphfuse.blockgen.gpu_wgmma_tile import Product
@@ -455,7 +455,10 @@ class GpuContraction(ContractionKernel):
 
             return ev.loop("k", positions(counts), along_all, starts)
 
-        return over_chunks(kernel, extents, width, step, starts)
+        def chunk(at: Index, lanes: Mapping[int, Lane], values: Carried) -> list[Value]:
+            return step(at, lanes[len(outer)], values)
+
+        return over_tiles(kernel, extents, [*(1 for _ in outer), width], chunk, starts)
 
     def _multiplied(
         self, a: Mapping[Value, Value], b: Mapping[Value, Value], zero: Value, carried: Carried

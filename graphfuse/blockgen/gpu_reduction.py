@@ -10,9 +10,11 @@ it take one walk (Milakov and Gimelshein, Online normalizer calculation for soft
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
+from graphfuse.blockgen import gpu_axis_reduction
+from graphfuse.blockgen.access import Merged
 from graphfuse.blockgen.evaluate import Lane, Yielded, accumulator
 from graphfuse.blockgen.gpu_tiles import (
     VECTOR_BYTES,
@@ -21,14 +23,14 @@ from graphfuse.blockgen.gpu_tiles import (
     in_whole_or_part,
     lane_along,
     lines_of_program,
-    over_chunks,
+    over_tiles,
     power_of_two,
     tiled_programs,
     warps_for,
 )
 from graphfuse.blockgen.index import Index, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import AtIndex, Carried, Fold, across, live_or_neutral, programs
+from graphfuse.blockgen.loops import AtIndex, Carried, Fold, across, live_or_neutral
 from graphfuse.blockgen.reduction import RowKernel
 from graphfuse.blockgen.tiling import cost_per_element
 from graphfuse.dialects import block, graph
@@ -43,11 +45,18 @@ LEAST_TILE = 512
 """Elements of a program's tile that short rows are put together to."""
 CHUNK = 4096
 """Elements of a longer row that are in flight at once."""
+LINE = 32
+"""Neighbours in memory that a tile has at least, where rows are not contiguous."""
+DEEP = 4
+"""Positions of another dim of a row that are worth lanes of their own."""
 
 
 def emit(kernel: Kernel) -> Func:
     """Rows as tiles, or rows in chunks; for rows of unknown length both."""
-    return _GpuRows(kernel).emit()
+    rows = _GpuRows(kernel)
+    if rows.is_sum_across and (reduction := gpu_axis_reduction.find(kernel)) is not None:
+        return gpu_axis_reduction.emit(kernel, reduction)
+    return rows.emit()
 
 
 class _GpuRows(RowKernel):
@@ -55,15 +64,43 @@ class _GpuRows(RowKernel):
 
     backwards = False
     """Which way the next walk goes."""
+    stacked: Merged | None = None
+    """The kept dim whose rows a program has side by side."""
+    beside: Sequence[Lane] = ()
+    """The lane over these."""
+    widths: Sequence[int] = ()
+    """Lanes along the dims of a row that is walked."""
 
     def emit(self) -> Func:
         """The kernel for the rows' length, as far as it is known."""
         longest = self.kernel.machine.gpu.memory.row_elements * 4 // max(4, self._wide())
         static = all(isinstance(d, int) for d in self.extents)
         widths = self._row_widths()
-        if math.prod(widths) <= (longest if static else min(longest, DYNAMIC_TILE)):
+        if math.prod(widths) * self._least_beside() <= (longest if static else min(longest, DYNAMIC_TILE)):
             return self._emit_tiles(widths)
         return self._emit_long()
+
+    def _least_beside(self) -> int:
+        """Rows that a program should have at least, for whole sectors of memory: if they are not contiguous."""
+        if not self.outer:
+            return 1
+        short = 1 if self.columns else at_most(self.extents[-1], self.kernel.space.ranges)
+        lies_within = self.columns or (len(self.row) > 1 and self.outer[-1].first > self.row[-2].first)
+        most = power_of_two(at_most(self.outer[-1].extent, self.kernel.space.ranges))
+        return min(most, max(1, LINE // power_of_two(short))) if lies_within else 1
+
+    def _lanes(self, along: Sequence[tuple[Merged, Lane]], beside: Sequence[Lane] | None = None) -> list[Lane]:
+        """Lanes along a row and over rows side by side, in the order of memory."""
+        pairs = [(d.first, lane) for d, lane in along]
+        if self.stacked is not None:
+            pairs += [(self.stacked.first, lane) for lane in (self.beside if beside is None else beside)]
+        return [lane for _, lane in sorted(pairs, key=lambda pair: pair[0])]
+
+    def _folded(self, along: Sequence[Merged]) -> tuple[int, ...]:
+        """The axes of a tile that are along a row, some of whose dims have lanes."""
+        firsts = [d.first for d in along]
+        every = sorted([*firsts, *([self.stacked.first] if self.stacked is not None else [])])
+        return tuple(i for i, first in enumerate(every) if first in firsts)
 
     def _wide(self) -> int:
         """Bytes of the largest element in memory."""
@@ -80,13 +117,15 @@ class _GpuRows(RowKernel):
         kernel = self.kernel
         flat = self._flattens(widths)
         size = max(2, power_of_two(at_most(positions(self.extents), {}))) if flat else math.prod(widths)
-        rows = [d.extent for d in self.outer]
-        height = self._height(size)
-        i = self._stacked(height)
-        grid, lanes, at = tiled_programs(kernel, rows, {} if i is None else {i: height})
+        height = self._stack(size)
+        i = self.outer.index(self.stacked) if self.stacked is not None else -1
+        grid, beside, at = tiled_programs(kernel, [d.extent for d in self.outer], {i: height})
         self.at = tuple(at)
         inner, row = self._row_lanes(widths, size if flat else 0)
-        in_whole_or_part(kernel, [*lanes, *inner], lambda: self._tile(row, len(lanes)))
+        dims = self.row[:1] if flat or not self.row else self.row
+        where = dims or [Merged(len(self.domain), len(self.domain), 1)]
+        lanes = self._lanes(list(zip(where, inner, strict=True)), beside)
+        in_whole_or_part(kernel, lanes, lambda: self._tile(row, self._folded(where)))
         tile = size * height
         work = 1 + round(tile * cost_per_element(kernel.machine.core, kernel.work)) // 64
         return kernel.finish(grid, work, _row_block(tile, self._wide()))
@@ -104,69 +143,84 @@ class _GpuRows(RowKernel):
     def _flattens(self, widths: Sequence[int]) -> bool:
         """Whether one lane over all dims of a row wastes far less than a lane for each."""
         sizes = [d for d in self.extents if isinstance(d, int)]
-        if len(widths) < 2 or len(sizes) != len(self.extents):
+        if len(widths) < 2 or len(sizes) != len(self.extents) or self._is_cut():
             return False
         return power_of_two(math.prod(sizes)) < math.prod(widths)
 
-    def _height(self, row: int) -> int:
-        """Rows of a program: to `LEAST_TILE` elements, but to fewer when there are few rows."""
-        rows = positions([d.extent for d in self.outer])
-        height = lines_of_program(self.kernel, rows, row, LEAST_TILE, least=256)
-        i = self._stacked(height)
-        return 1 if i is None else fitting(self.outer[i].extent, 1, height, self.kernel.space.ranges)
+    def _is_cut(self) -> bool:
+        """Whether what is kept lies between the dims of a row."""
+        return any(self.row[0].first < d.first < self.row[-1].first for d in self.outer)
 
-    def _stacked(self, height: int) -> int | None:
-        """The outer dim whose rows are put together: the innermost that is long enough, or else the longest."""
+    def _stack(self, row: int) -> int:
+        """Choose the rows side by side of a program: `LEAST_TILE` elements, or fewer where there are few rows."""
+        least, ranges = self._least_beside(), self.kernel.space.ranges
+        rows = positions([d.extent for d in self.outer])
+        height = max(least, lines_of_program(self.kernel, rows, row, LEAST_TILE, least=256))
         if height == 1 or not self.outer:
-            return None
-        ranges = self.kernel.space.ranges
+            return 1
         sizes = [at_most(d.extent, ranges) for d in self.outer]
         enough = [i for i, n in enumerate(sizes) if n >= height]
-        return enough[-1] if enough else max(range(len(sizes)), key=lambda i: sizes[i])
+        i = enough[-1] if enough else max(range(len(sizes)), key=lambda i: sizes[i])
+        if least > 1:
+            i = len(sizes) - 1
+        height = fitting(self.outer[i].extent, least, height, ranges)
+        self.stacked = self.outer[i] if height > 1 else None
+        return height
 
-    def _tile(self, row: Index, stacked: int) -> None:
+    def _tile(self, row: Index, axes: Sequence[int]) -> None:
         """All reductions on the tile, then all outputs."""
         ev = self.kernel.ev
-        axes = range(stacked, len(ev.lanes))
         for op in self.reduces:
             (x,) = op.operands
             fold = Fold.of(op, partial(self.value, x))
             tile = live_or_neutral(ev, fold.kind, fold.wide, fold.at(row))
             self.remember(op, across(ev, fold.kind, tile, axes, fold.elem))
         self.store_whole(row)
-        outer = ev.lanes[:stacked]
-        with ev.lanes_as(*outer, *(Lane("", 1) for _ in axes)) if outer else ev.lanes_as():
+        each = [Lane("", 1) if i in axes else lane for i, lane in enumerate(ev.lanes)]
+        with ev.lanes_as(*each) if len(axes) < len(each) else ev.lanes_as():
             self.store_row_values()
 
     # rows that are walked
 
     def _emit_long(self) -> Func:
-        """A row per program, in chunks; a row of unknown length that turns out short is one tile."""
+        """Rows in chunks, one to a program or some side by side; a row of unknown length that is short is one tile."""
         kernel, ev = self.kernel, self.kernel.ev
-        grid, self.at = programs(kernel, [d.extent for d in self.outer])
+        high = self._least_beside()
+        if high > 1:
+            self.stacked = self.outer[-1]
+        self.widths = self._chunk(high)
+        grid, beside, at = tiled_programs(kernel, [d.extent for d in self.outer], {len(self.outer) - 1: high})
+        self.at = tuple(at)
         row = self.extents[-1]
-        if isinstance(row, int) or len(self.extents) > 1:
-            self._walk_all()
+        if isinstance(row, int) or len(self.extents) > 1 or high > 1:
+            in_whole_or_part(kernel, beside, self._walk_all)
         else:
 
             def as_tile() -> None:
                 lane, position = lane_along(kernel, row, DYNAMIC_TILE, 0)
                 with ev.lanes_as(lane):
-                    self._tile((position,), 0)
+                    self._tile((position,), (0,))
 
             fits = ev.emit(block.le, ev.index(row), ev.const(DYNAMIC_TILE, I64))
             ev.branch(fits, as_tile, lambda _: self._walk_all())
         cost = cost_per_element(kernel.machine.core, kernel.work)
-        work = positions(self.extents) * max(1, round(cost * 16)) // 1024
-        return kernel.finish(grid, work, {"warps": warps_for(self._chunk(), 8, 32)})
+        work = positions(self.extents) * high * max(1, round(cost * 16)) // 1024
+        return kernel.finish(grid, work, {"warps": warps_for(math.prod(self.widths) * high, 8, 32)})
 
-    def _chunk(self) -> int:
-        """Lanes of a chunk: more where there are few rows for each multiprocessor."""
+    def _chunk(self, high: int) -> list[int]:
+        """Lanes of a chunk along each dim of a row: more where there are few rows for each multiprocessor."""
         machine, ranges = self.kernel.machine, self.kernel.space.ranges
-        few = at_most(positions([d.extent for d in self.outer]), ranges) < 4 * machine.multiprocessors
-        return fitting(self.extents[-1], CHUNK // 4, CHUNK * 2 if few else CHUNK, ranges, slack=0.05)
+        few = at_most(positions([d.extent for d in self.outer]), ranges) < 4 * high * machine.multiprocessors
+        most = CHUNK * 2 if few and high == 1 else CHUNK
+        out = [1] * len(self.extents)
+        out[-1] = max(2, fitting(self.extents[-1], CHUNK // 4 // high, most // high, ranges, slack=0.05))
+        for i in reversed(range(len(out) - 1)):
+            more = CHUNK // high // math.prod(out)
+            out[i] = fitting(self.extents[i], 1, max(1, more), ranges, slack=0.5) if more >= DEEP else 1
+        return out
 
     def _walk_all(self) -> None:
+        self.beside = self.kernel.ev.lanes
         found = levels(self.reduces)
         while found:
             level, *found = found
@@ -179,7 +233,7 @@ class _GpuRows(RowKernel):
     def _walk_softmax(self, largest: Op, total: Op) -> None:
         """Each lane's largest element so far, and its sum relative to that, scaled down when a larger one comes."""
         ev, (z,) = self.kernel.ev, largest.operands
-        elem, shape = element_of(z), (self._chunk(),)
+        elem, shape = element_of(z), self._shape()
         exp, lowest = block.ELEMENTWISE["exp"], neutral("max", elem)
 
         def step(row: Index, carried: Carried) -> list[Value]:
@@ -193,24 +247,49 @@ class _GpuRows(RowKernel):
             return [larger, ev.emit(block.fma, acc, scale, term)]
 
         top, acc = self._walk(step, [ev.const(lowest, elem, shape), ev.const(0.0, elem, shape)])
-        most = across(ev, "max", top, (0,), elem)
+        most = across(ev, "max", top, self.folded, elem)
         scale = ev.emit(exp, ev.emit(block.sub, top, ev.shaped(most, shape)))
         self.remember(largest, most)
-        self.remember(total, across(ev, "sum", ev.emit(block.mul, acc, scale), (0,), elem))
+        self.remember(total, across(ev, "sum", ev.emit(block.mul, acc, scale), self.folded, elem))
 
-    def tiles(self, body: AtIndex, init: Callable[[int], Carried]) -> Iterator[Carried]:
+    # what a walk is made of
+
+    def _in_lanes(self) -> list[tuple[Merged, int]]:
+        """The dims of a row that have lanes in a chunk, and how many."""
+        last = len(self.row) - 1
+        return [(d, w) for i, (d, w) in enumerate(zip(self.row, self.widths, strict=True)) if w > 1 or i == last]
+
+    @property
+    def folded(self) -> Sequence[int]:
+        """The axes of a chunk that are along the row."""
+        return self._folded([d for d, _ in self._in_lanes()])
+
+    def _shape(self) -> tuple[int, ...]:
+        """Of a chunk."""
+        return tuple(lane.extent for lane in self._lanes([(d, Lane("", w)) for d, w in self._in_lanes()]))
+
+    def store_row_values(self) -> None:
+        """Under a lane of one for each along the row, where lanes are rows too."""
+        ev = self.kernel.ev
+        if not self.beside:
+            super().store_row_values()
+            return
+        with ev.lanes_as(*self._lanes([(d, Lane("", 1)) for d, _ in self._in_lanes()])):
+            super().store_row_values()
+
+    def tiles(self, body: AtIndex, init: Callable[[tuple[int, ...]], Carried]) -> Iterator[Carried]:
         """A run of chunks."""
-        yield self._walk(body, init(self._chunk()))
+        yield self._walk(body, init(self._shape()))
 
     def _walk(self, step: AtIndex, start: Sequence[Value]) -> Carried:
         """Carry values over the chunks of a row, the other way than the walk before."""
         backwards, self.backwards = self.backwards, not self.backwards
 
-        def chunk(row: Index, lane: Lane, values: Carried) -> Yielded:
-            with self.kernel.ev.lanes_as(lane):
+        def chunk(row: Index, lanes: Mapping[int, Lane], values: Carried) -> Yielded:
+            with self.kernel.ev.lanes_as(*self._lanes([(self.row[i], lane) for i, lane in lanes.items()])):
                 return step(row, values)
 
-        return over_chunks(self.kernel, self.extents, self._chunk(), chunk, tuple(start), backwards=backwards)
+        return over_tiles(self.kernel, self.extents, self.widths, chunk, tuple(start), backwards=backwards)
 
 
 def is_softmax(first: Sequence[Op], second: Sequence[Op]) -> bool:

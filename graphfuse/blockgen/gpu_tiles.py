@@ -12,7 +12,7 @@ from dataclasses import replace
 from graphfuse.blockgen.evaluate import Lane, Yielded, lane_over
 from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.kernel import Kernel
-from graphfuse.blockgen.loops import Carried, nest, programs
+from graphfuse.blockgen.loops import Carried, programs
 from graphfuse.dialects import block
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I64, Scalar
@@ -21,8 +21,8 @@ from graphfuse.targets.machine import WARP
 
 AtChunk = Callable[[Lane, Dim, Carried], Yielded]
 """Emits what happens in a chunk of a dim, given its lane and position, and gives the next carried values."""
-AtPlaces = Callable[[Index, Lane, Carried], Yielded]
-"""The same at an index, whose last dim that lane runs over."""
+AtPlaces = Callable[[Index, Mapping[int, Lane], Carried], Yielded]
+"""The same at an index, some of whose dims lanes run over, the last in any case."""
 
 VECTOR_BYTES = 16
 """What one thread moves with one instruction at most."""
@@ -146,16 +146,33 @@ def in_chunks(
     return cut(kernel.ev.loop("t", count, lambda t, c: chunk(t * width, c, whole=True), carried))
 
 
-def over_chunks(
-    kernel: Kernel, extents: Sequence[Dim], width: int, step: AtPlaces, carried: Carried, *, backwards: bool = False
+def over_tiles(
+    kernel: Kernel,
+    extents: Sequence[Dim],
+    widths: Sequence[int],
+    step: AtPlaces,
+    carried: Carried,
+    *,
+    backwards: bool = False,
 ) -> Carried:
-    """Carry values over all of the extents: nested loops, and the last of them over chunks."""
-    *outer, last = extents
+    """Carry values over all of the extents: nested loops, the last over chunks, others over tiles if they are wide."""
+    last = len(extents) - 1
 
-    def along(at: Index, values: Carried) -> Carried:
+    def over(at: Index, lanes: Mapping[int, Lane], values: Carried) -> Carried:
+        i = len(at)
+        extent, width = extents[i], widths[i]
+
         def chunk(lane: Lane, position: Dim, values: Carried) -> Yielded:
-            return step((*at, position), lane, values)
+            return step((*at, position), {**lanes, i: lane}, values)
 
-        return in_chunks(kernel, last, width, chunk, values, backwards=backwards)
+        def tile(t: Dim, values: Carried) -> Carried:
+            if width == 1:
+                return over((*at, t), lanes, values)
+            lane, position = lane_along(kernel, extent, width, t * width)
+            return over((*at, position), {**lanes, i: lane}, values)
 
-    return nest(kernel.ev, outer, along, carried)
+        if i == last:
+            return in_chunks(kernel, extent, width, chunk, values, backwards=backwards)
+        return kernel.ev.loop("r", ceildiv(extent, width), tile, values)
+
+    return over((), {}, carried)

@@ -21,8 +21,8 @@ AtPosition = Callable[[Dim, Carried], Yielded]
 """Emits what happens at a position along one dim (an expression in a lane), and gives the next carried values."""
 AtIndex = Callable[[Index, Carried], Yielded]
 """The same at an index."""
-RowTiles = Callable[[AtIndex, Callable[[int], Carried]], Iterable[Carried]]
-"""Runs a body over all tiles of a row, given what a run of tiles of a width begins with; its last values."""
+RowTiles = Callable[[AtIndex, Callable[[tuple[int, ...]], Carried]], Iterable[Carried]]
+"""Runs a body over all tiles of a row, given what a run of tiles of a shape begins with; its last values."""
 
 
 def digits(kernel: Kernel, flat: Dim, extents: Sequence[Dim]) -> Index:
@@ -134,15 +134,15 @@ class Fold:
         return self.of_two(ev, into, live_or_neutral(ev, self.kind, self.wide, got))
 
 
-def fold_row(ev: Evaluator, tiles: RowTiles, folds: Sequence[Fold]) -> list[Value]:
-    """Reduce a row to scalars in one walk: a tile of partial results for each run of tiles, then across its lanes."""
+def fold_row(ev: Evaluator, tiles: RowTiles, folds: Sequence[Fold], axes: Sequence[int] = (0,)) -> list[Value]:
+    """Reduce a row in one walk: a tile of partial results for each run of tiles, then across `axes` of it."""
 
     def step(at: Index, carried: Carried) -> list[Value]:
         return [f.combined(ev, before, f.at(at)) for f, before in zip(folds, carried, strict=True)]
 
     totals: list[Value] = []
-    for partial in tiles(step, lambda width: tuple(f.start(ev, (width,)) for f in folds)):
-        parts = [across(ev, f.kind, tile, (0,), f.wide) for f, tile in zip(folds, partial, strict=True)]
+    for partial in tiles(step, lambda shape: tuple(f.start(ev, shape) for f in folds)):
+        parts = [across(ev, f.kind, tile, axes, f.wide) for f, tile in zip(folds, partial, strict=True)]
         totals = [f.of_two(ev, *both) for f, *both in zip(folds, totals, parts, strict=True)] if totals else parts
     totals = totals or [f.start(ev, None) for f in folds]  # a row of nothing
     return [ev.cast(total, f.elem) for f, total in zip(folds, totals, strict=True)]
@@ -169,7 +169,7 @@ def across(ev: Evaluator, kind: str, tile: Value, axes: Sequence[int], elem: Sca
     for axis in sorted(axes, reverse=True):
         out = ev.emit(block.reduce, out, axis=axis, kind=kind)
     out = ev.cast(out, elem)
-    if not isinstance(out.type, Tile):
+    if not isinstance(out.type, Tile) or not axes:
         return out
     shape = tuple(1 if i in axes else n for i, n in enumerate(tile_of(tile).shape))
     return ev.emit(block.reshape, out, shape=shape)

@@ -1,16 +1,21 @@
 """Emits row reductions: softmax, layer norm, RMS norm and their like as one kernel, one program per row.
 
-The reduced axes are the trailing dims of the region's domain (the *row*). For each reduction in order, one
-pass over the row accumulates a tile and folds it to a scalar; a last pass computes the outputs from the
-scalars. A reduced value that later passes need again and that is dear to compute is kept in a row of
-program-local memory instead of being computed twice.
+The reduced axes are some dims of the region's domain (the *row*). For each reduction in order, one pass over the row
+accumulates a tile and folds it to a scalar; a last pass computes the outputs from the scalars. A reduced value that
+later passes need again and that is dear to compute is kept in a row of program-local memory instead of being computed
+twice.
+
+Where memory is contiguous along what is kept, a program has a chunk of the innermost kept dim, and lanes are rows side
+by side: nothing is folded across lanes.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from graphfuse.blockgen import pointwise
 from graphfuse.blockgen.access import AccessAnalysis, Accesses, Merged, Walk, merged_index
 from graphfuse.blockgen.evaluate import Leaf
 from graphfuse.blockgen.index import Index, reshape_index, strides_of
@@ -20,29 +25,34 @@ from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.tiling import TRANSCENDENTAL, Piece, cost_per_element, pieces
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Value, attr_ints
-from graphfuse.symbolic import product
+from graphfuse.symbolic import Dim, bounds, ceildiv, minimum, product, substitute
 
 
 def emit(kernel: Kernel) -> Func:
-    """One program per row."""
-    return RowKernel(kernel).emit()
+    """One program per row, or for rows side by side; a sum alone over anything else is a loop for each result."""
+    rows = RowKernel(kernel)
+    if rows.is_sum_across:
+        return pointwise.emit(kernel)
+    return rows.emit()
 
 
 class RowKernel:
-    """The state of emitting one row reduction: the domain, where rows begin, and how dims merged."""
+    """The state of emitting one row reduction: the domain, which of its dims are rows, and how dims merged."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
         self.reduces = [op for op in kernel.body.ops if op.kind is graph.reduce]
         self.domain = shape_of(self.reduces[0].operands[0])
-        self.split = len(self.domain) - len(attr_ints(self.reduces[0], "axes"))
+        self.axes = frozenset(attr_ints(self.reduces[0], "axes"))
         self.outer, self.row = self._merged()
         self.extents = [d.extent for d in self.row]
+        self.columns = bool(self.outer) and all(d.first < self.outer[-1].first for d in self.row)
+        """Whether memory is contiguous along what is kept."""
         self.whole = [v for v in kernel.outputs if not self.is_row_value(v)]
         self.at: Index = ()
 
     def _merged(self) -> tuple[list[Merged], list[Merged]]:
-        kernel = self.kernel
+        kernel, axes = self.kernel, self.axes
 
         def walk(index: Index) -> Accesses:
             analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves))
@@ -52,31 +62,72 @@ class RowKernel:
                 analysis.write(value, self.output_index(value, index))
             return analysis.found
 
-        dims = Walk.over(kernel.space, self.domain, walk).merge(barriers=[self.split])
-        return [d for d in dims if d.first < self.split], [d for d in dims if d.first >= self.split]
+        borders = [i for i in range(1, len(self.domain)) if (i in axes) != (i - 1 in axes)]
+        dims = Walk.over(kernel.space, self.domain, walk).merge(borders)
+        return [d for d in dims if d.first not in axes], [d for d in dims if d.first in axes]
+
+    @property
+    def is_sum_across(self) -> bool:
+        """Whether it is one reduction, not of whole rows of memory, and what follows from its results alone."""
+        trailing = not self.outer or all(d.first > self.outer[-1].first for d in self.row)
+        return len(self.reduces) == 1 and not self.whole and not trailing
 
     def is_row_value(self, value: Value) -> bool:
         """Whether `value` has one element per row rather than one per domain element."""
         return product(shape_of(value)) != product(self.domain)
 
+    def rows(self, dims: Sequence[Dim]) -> tuple[Dim, ...]:
+        """Those of the domain's dims, or of an index into it, that are kept."""
+        return tuple(d for i, d in enumerate(dims) if i not in self.axes)
+
     def output_index(self, value: Value, index: Index) -> Index:
         """The index into `value` at a domain index: through the reshape between their shapes."""
         if self.is_row_value(value):
-            rows = self.domain[: self.split]
-            return reshape_index(index[: self.split], rows, shape_of(value), self.kernel.space)
+            return reshape_index(self.rows(index), self.rows(self.domain), shape_of(value), self.kernel.space)
         return reshape_index(index, self.domain, shape_of(value), self.kernel.space)
 
     def emit(self) -> Func:
         """The whole kernel."""
         kernel = self.kernel
+        cost = max(1, round(cost_per_element(kernel.machine.core, kernel.work) * 16))
+        if self.columns:
+            return self._emit_columns(cost)
         grid, self.at = programs(kernel, [d.extent for d in self.outer])
+        self._passes()
+        return kernel.finish(grid, positions(self.extents) * cost // 16)
+
+    def _emit_columns(self, cost: int) -> Func:
+        """Rows side by side: as many to a program as one row after the other fits its cache."""
+        kernel, ev = self.kernel, self.kernel.ev
+        *outer, across = (d.extent for d in self.outer)
+        vector = kernel.machine.lanes(element_of(kernel.outputs[0]))
+        width = vector * 4
+        row = bounds(positions(self.extents), kernel.space.ranges)[1] * self._row_bytes()
+        count = max(1, min(kernel.machine.core.chunk, kernel.machine.l2_bytes // 2 // max(1, row)) // width) * width
+        grid, (*at, chunk) = programs(kernel, [*outer, ceildiv(across, count)])
+        size: Dim = across
+        if not isinstance(across, int) or across > count:
+            size = ev.bind("size", 1, count, ev.index(minimum(across - chunk * count, count)))
+
+        def some(position: Dim, _: Carried) -> None:
+            self.at, leaves = (*at, position), dict(ev.leaves)
+            self._passes()
+            ev.leaves = leaves  # what was kept is of these rows
+
+        for piece in pieces(size, width, vector):
+            for_piece(kernel, piece, some, start=chunk * count)
+        return kernel.finish(grid, positions(self.extents) * count * cost // 16)
+
+    def _row_bytes(self) -> int:
+        """Bytes of an element of a row, in all that is read."""
+        return sum(element_of(v).bytes for v in self.kernel.body.params.values)
+
+    def _passes(self) -> None:
         for i, op in enumerate(self.reduces):
             self._reduce(op)
-            if i == 0:
+            if i == 0 and not self.columns:
                 self._read_next_row()
         self.store_all()
-        cost = cost_per_element(kernel.machine.core, kernel.work)
-        return kernel.finish(grid, positions(self.extents) * max(1, round(cost * 16)) // 16)
 
     def _read_next_row(self) -> None:
         """From here on, passes prefetch the next row: theirs is in the cache, and memory would idle."""
@@ -97,16 +148,21 @@ class RowKernel:
         where = self.output_index(op.result, self.index((0,) * len(self.row)))
         self.kernel.ev.remember(op.result, where, total)
 
+    @property
+    def folded(self) -> Sequence[int]:
+        """The axes of a tile that are along the row."""
+        return () if self.columns else (0,)
+
     def fold(self, ops: Sequence[Op], at: Callable[[Value, Index], Value] | None = None) -> None:
         """One walk for reductions that do not need each other's results, which are remembered for the walks after."""
         folds = [Fold.of(op, partial(at or self.value, op.operands[0])) for op in ops]
-        for op, total in zip(ops, fold_row(self.kernel.ev, self.tiles, folds), strict=True):
+        for op, total in zip(ops, fold_row(self.kernel.ev, self.tiles, folds, self.folded), strict=True):
             self.remember(op, total)
 
     def store_row_values(self) -> None:
         """The outputs that have an element per row."""
-        index = self.index((0,) * len(self.row))[: self.split]
-        self.kernel.store_outputs(index, self.domain[: self.split], set(self.kernel.outputs).difference(self.whole))
+        index = self.rows(self.index((0,) * len(self.row)))
+        self.kernel.store_outputs(index, self.rows(self.domain), set(self.kernel.outputs).difference(self.whole))
 
     def store_whole(self, row: Index) -> None:
         """The others, at a position of the row."""
@@ -146,17 +202,24 @@ class RowKernel:
         return value in self.kernel.outputs or sum(value in op.operands for op in self.kernel.body.ops) > 1
 
     def _scratch(self, value: Value) -> Leaf:
-        """Program-local memory for one row of `value`: only the row's dims advance."""
-        shape = shape_of(value)
-        row = len(shape) - (len(self.domain) - self.split)
-        strides = strides_of(shape)
-        count = product(shape[row:])
-        pointer = self.kernel.ev.emit(block.alloc, elem=element_of(value), count=count)
-        return Leaf(pointer, (*(0 for _ in range(row)), *strides[row:]), shape)
+        """Program-local memory for one row of `value`, or for rows side by side: only their dims advance."""
+        ev, shape, inside = self.kernel.ev, shape_of(value), [i in self.axes for i in range(len(self.domain))]
+        width = math.prod(ev.full_shape()) if self.columns else 1
+        sizes = [d if i in self.axes else 1 for i, d in enumerate(self.domain)]
+        strides = [s * width if along else 0 for s, along in zip(strides_of(sizes), inside, strict=True)]
+        offset: Dim = 0
+        if self.columns:
+            strides[self.outer[-1].last] = 1
+            offset = -substitute(self.at[-1], {lane.name: 0 for lane in ev.lanes})
+        pointer = ev.emit(block.alloc, elem=element_of(value), count=product(sizes) * width)
+        return Leaf(pointer, tuple(strides), shape, offset=offset)
 
-    def tiles(self, body: AtIndex, init: Callable[[int], Carried]) -> Iterator[Carried]:
-        """Run `body` over all tiles of the row: loops over its outer dims, lanes along the innermost."""
+    def tiles(self, body: AtIndex, init: Callable[[tuple[int, ...]], Carried]) -> Iterator[Carried]:
+        """Run `body` over all tiles of the row: loops over its dims, lanes along the innermost if they are not rows."""
         kernel = self.kernel
+        if self.columns:
+            yield nest(kernel.ev, self.extents, body, init(kernel.ev.full_shape()))
+            return
         vector = kernel.machine.lanes(element_of(kernel.outputs[0]))
         *outer, extent = self.extents or [1]
         for piece in pieces(extent, vector * 4, vector):
@@ -164,7 +227,7 @@ class RowKernel:
             def along(at: Index, carried: Carried, piece: Piece = piece) -> Carried:
                 return for_piece(kernel, piece, lambda p, inner: body((*at, p) if self.row else (), inner), carried)
 
-            yield nest(kernel.ev, outer, along, init(piece.width))
+            yield nest(kernel.ev, outer, along, init((piece.width,)))
 
 
 def _producers(value: Value, kernel: Kernel) -> list[Op]:

@@ -170,10 +170,22 @@ LAYER_NORM = """
     p = full() {shape = [(n), 1], elem = f32, value = 0.00001}; a = add(w, p); r = sqrt(a)
     rb = broadcast(r) {shape = [(n), 21]}; z = div(d, rb); gb = broadcast(g) {shape = [(n), 21]}; y = mul(z, gb)"""
 
+CENTRED = """
+    m = reduce(x) {axes = [1, 3], kind = "max", keepdims = true}; b = broadcast(m) {shape = [SHAPE]}; d = sub(x, b)
+    e = exp(d); s = reduce(e) {axes = [1, 3], kind = "sum", keepdims = true}; c = broadcast(s) {shape = [SHAPE]}
+    y = div(e, c); return(y, s)"""
+"""Rows of two dims that others lie between."""
+
 REDUCTION = (
     case("reduction", "softmax", "x: (n)x37xf32", softmax(1, "(n), 37"), N, over("n", values=(0, 1, 4))),
     case("reduction", "softmax_symbolic_row", "x: 3x(n)xf32", softmax(1, "3, (n)"), N, over("n", values=(1, 5, 70))),
     case("reduction reduction pointwise", "softmax_of_one", "x: 4x1xf32", softmax(1, "4, 1")),
+    case("reduction", "softmax_of_columns", "x: 3x7x37xf32", softmax(1, "3, 7, 37")),
+    case("reduction", "softmax_of_first", "x: (n)x(n)xf32", softmax(0, "(n), (n)"), N, over("n", values=(0, 1, 5, 70))),
+    case("reduction", "centred_around", "x: 3x5x7x4xf32", CENTRED.replace("SHAPE", "3, 5, 7, 4")),
+    case("reduction", "centred_columns", "x: (n)x5x7x40xf32", CENTRED.replace("SHAPE", "(n), 5, 7, 40"), N, over("n")),
+    fused("reduction", "column_totals_and_more", "x: 9x70xf32",
+          'e = exp(x); s = reduce(e) {axes = [0], kind = "sum"}; z = neg(s); return(e, z)'),
     case("reduction", "softmax_with_infinities", "x: 6x19xf32", softmax(1, "6, 19"), special=True),
     case("reduction", "layer_norm", "x: (n)x21xf32, g: 21xf32", LAYER_NORM + "; return(y)", N, over("n")),
     case("reduction", "layer_norm_keeps_mean", "x: (n)x21xf32, g: 21xf32", LAYER_NORM + "; return(y, m, r)", N,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.blockgen.cases import (
     BQK,
     CAUSAL,
+    CENTRED,
     LAYER_NORM,
     MASK,
     Sizes,
@@ -92,6 +93,13 @@ GPU_REDUCTION = (
     fused("reduction", "two_at_once", "x: 2x40000xf32", """
         a = reduce(x) {axes = [1], kind = "sum"}; q = mul(x, x); b = reduce(q) {axes = [1], kind = "sum"}
         c = mul(a, a); d = sub(b, c); return(d)"""),
+    case("reduction", "columns", "x: 3x100x70xf16", softmax(1, "3, 100, 70")),
+    case("reduction", "long_columns", "x: 2x700x40xf32", softmax(1, "2, 700, 40")),
+    case("reduction", "walked_columns", "x: 3000x70xf32", softmax(0, "3000, 70")),
+    case("reduction", "columns_of_unknown_length", "x: (n)x33xf32", softmax(0, "(n), 33"), "n in 0..5000",
+         over("n", values=(0, 1, 64, 333))),
+    case("reduction", "around", "x: 2x70x8x5xf32", CENTRED.replace("SHAPE", "2, 70, 8, 5")),
+    case("reduction", "walked_around", "x: 2x900x8x10xf32", CENTRED.replace("SHAPE", "2, 900, 8, 10")),
     case("reduction", "integers", "x: 5x300xi8", 's = reduce(x) {axes = [1], kind = "sum"}; return(s)'),
     case("reduction", "everything", "x: (n)x50xf32", 's = reduce(x) {axes = [0, 1], kind = "sum"}; return(s)',
          "n in 0..2000", over("n", values=(0, 1, 400))),

@@ -32,7 +32,7 @@ func @fires(%x: tensor<64x32xf32>, %w: tensor<32x48xf32>, %b: tensor<48xf32>) {
     %v6 = graph.exp(%v5) : tensor<64x48xf32>
     yield(%v6)
   } : tensor<64x48xf32>
-  %r = graph.region(%y) {kernel = "pointwise_0", kind = "pointwise"} do (%v7: tensor<64x48xf32>) {
+  %r = graph.region(%y) {kernel = "reduction_0", kind = "reduction"} do (%v7: tensor<64x48xf32>) {
     %v8 = graph.reduce(%v7) {axes = [0], kind = "sum"} : tensor<48xf32>
     yield(%v8)
   } : tensor<48xf32>

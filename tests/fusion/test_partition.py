@@ -161,7 +161,7 @@ def test_other_rows_cut() -> None:
         "",
     )
     assert shapes(part) == ["reduction: reduce", "reduction: sub reduce"]  # nothing is as large as what is subtracted
-    assert "rows begin at dim 1, the region's at 2" in reasons(part)
+    assert "rows are along dims [1, 2], the region's along [2]" in reasons(part)
 
 
 def test_work_whose_elements_depend_on_each_other_takes_no_epilogue() -> None:
@@ -283,7 +283,7 @@ def test_a_product_that_waits_for_another_has_a_kernel_of_its_own() -> None:
         "%b =", "%r = graph.reduce(%a) {axes = [0], keepdims = true, kind = \"max\"} : tensor<1x8xf32>\n"
         "%u = graph.broadcast(%r) {shape = [8, 8]} : tensor<8x8xf32>\n%b =")  # fmt: skip
     part = at_once(OPERANDS, body + "\nreturn(%y)")
-    assert [g.kind for g in part.groups] == ["contraction", "pointwise", "contraction"]
+    assert [g.kind for g in part.groups] == ["contraction", "reduction", "contraction"]
 
 
 SCALED = """

@@ -411,16 +411,27 @@ class Drawing:
         wide = self.cast(z, "f32") if self.maybe(0.5) else z
         return self.reduce(wide, axes, self.one("sum", "sum", "max", "min"), keepdims=self.maybe(0.5))
 
-    def softmax(self, z: str) -> str:
-        shape, axis = self.shapes[z], [len(self.shapes[z]) - 1]
+    def along(self, z: str) -> Dims:
+        """The dims of rows: the last one, as a rule."""
+        rank = len(self.shapes[z])
+        return (
+            [rank - 1] if self.maybe(0.4) else sorted(self.rng.sample(range(rank), self.rng.randint(1, min(2, rank))))
+        )
+
+    def softmax(self, z: str, axes: Dims | None = None) -> str:
+        shape, axis = self.shapes[z], axes or self.along(z)
         top = self.broadcast(self.reduce(z, axis, "max"), shape)
         e = self.op("exp", self.op("sub", z, top))
         return self.op("div", e, self.broadcast(self.reduce(e, axis, "sum"), shape))
 
     def norm(self, z: str) -> str:
-        shape, axis = self.shapes[z], [len(self.shapes[z]) - 1]
+        shape, axis = self.shapes[z], self.along(z)
         wide = self.cast(z, "f32")
-        mean = self.op("mul", t := self.reduce(self.op("mul", wide, wide), axis, "sum"), self.full(t, 1.0 / shape[-1]))
+        mean = self.op(
+            "mul",
+            t := self.reduce(self.op("mul", wide, wide), axis, "sum"),
+            self.full(t, 1.0 / np.prod([shape[a] for a in axis])),
+        )
         by = self.op("div", self.full(mean, 1.0), self.op("sqrt", self.op("add", mean, self.full(mean, 1e-3))))
         scaled = self.cast(self.op("mul", wide, self.broadcast(by, shape)), self.elems[z])
         return self.op("mul", scaled, self.vector(shape, axis, self.elems[z]))
@@ -624,7 +635,7 @@ class Drawing:
         elif kind != "plain":
             kept = [0, 2, 3] if kind == "mask" else [1, 2, 3]
             s = self.op("add", s, self.vector(shape, kept, score))
-        p = self.cast(self.softmax(self.cast(s, "f32") if self.maybe(0.7) else s), elem)
+        p = self.cast(self.softmax(self.cast(s, "f32") if self.maybe(0.7) else s, [3]), elem)
         result = "bqhe" if order == "bshd" else "bhqe"
         out = [b, q, h, e] if order == "bshd" else [b, h, q, e]
         z = self.op("contract", p, v, shape=out, attrs=f'spec = "bhqk,{lv}->{result}"')

@@ -139,7 +139,7 @@ def every_cut_has_a_reason(func: Func, part: Partition) -> None:
     refused = {d.consumer for d in part.ledger if not d.fused}
     for group in part.groups:
         first = group.ops[0]
-        reduces = first.kind is graph.reduce and partition_module.is_row_reduction(first)
+        reduces = first.kind is graph.reduce and partition_module.is_reduction(first)
         if (reduces or first.has(Trait.ELEMENTWISE)) and any(True for _ in _read_groups(first, part)):
             assert str(first.loc or first.kind) in refused, f"{first.kind} begins a region without a reason"
 

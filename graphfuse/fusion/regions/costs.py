@@ -17,6 +17,9 @@ from graphfuse.ir.types import Tensor
 from graphfuse.symbolic import Dim, Ranges, evaluate, product, sym, symbols, typical
 from graphfuse.targets.machine import KernelCosts
 
+LINE = 32
+"""Rows side by side in memory that a program has at once, where rows are not contiguous."""
+
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
@@ -75,7 +78,8 @@ class Costs:
         moved = sum(traffic.reads.values()) + sum(traffic.writes.values())
         if group.kind == "reduction":
             wide = max((v.type.elem.bytes for v in traffic.reads if isinstance(v.type, Tensor)), default=1)
-            if self.elements(group.domain[group.split :]) * wide > self.prices.row_bytes:
+            beside = 1 if len(group.domain) - 1 in group.axes else LINE
+            if self.elements(group.row) * wide * beside > self.prices.row_bytes:
                 whole = self.elements(group.domain)
                 long = sum(n for n in traffic.reads.values() if n >= whole)
                 moved += (self._passes(group.ops, whole, traffic) - 1) * long

@@ -6,19 +6,19 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from graphfuse.dialects import graph
-from graphfuse.ir.core import Op, dims_of, tensor_of
+from graphfuse.ir.core import Op, attr_ints, tensor_of
 from graphfuse.symbolic import Dim
 
 
 @dataclass(eq=False, slots=True)
 class Group:
-    """Ops of one kernel to be, in order. `domain` is the shape its programs cover; rows begin at dim `split`."""
+    """Ops of one kernel to be, in order. `domain` is the shape its programs cover; rows are along the dims `axes`."""
 
     index: int
     kind: str
     ops: tuple[Op, ...]
     domain: tuple[Dim, ...]
-    split: int = 0
+    axes: tuple[int, ...] = ()
     inside: Collection[Op] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -26,10 +26,20 @@ class Group:
 
     def with_(self, *ops: Op) -> Group:
         """The group with more ops. Elementwise work that is reduced becomes a reduction."""
-        kind, split = self.kind, self.split
+        kind, axes = self.kind, self.axes
         if kind == "pointwise" and (reduces := next((op for op in ops if op.kind is graph.reduce), None)) is not None:
-            kind, split = "reduction", row_of(reduces)
-        return replace(self, kind=kind, ops=(*self.ops, *ops), split=split)
+            kind, axes = "reduction", axes_of(reduces)
+        return replace(self, kind=kind, ops=(*self.ops, *ops), axes=axes)
+
+    @property
+    def row(self) -> tuple[Dim, ...]:
+        """The shape of a row."""
+        return tuple(d for i, d in enumerate(self.domain) if i in self.axes)
+
+    @property
+    def rows(self) -> tuple[Dim, ...]:
+        """The shape with an element for each row."""
+        return tuple(d for i, d in enumerate(self.domain) if i not in self.axes)
 
 
 def domain_of(op: Op) -> tuple[Dim, ...]:
@@ -37,6 +47,6 @@ def domain_of(op: Op) -> tuple[Dim, ...]:
     return tensor_of(op.operands[0] if op.kind is graph.reduce else op.results[0]).shape
 
 
-def row_of(op: Op) -> int:
-    """Where the rows begin that an op reduces."""
-    return len(domain_of(op)) - len(dims_of(op.attrs["axes"]))
+def axes_of(op: Op) -> tuple[int, ...]:
+    """The dims that a reduction reduces, in order."""
+    return tuple(sorted(attr_ints(op, "axes")))

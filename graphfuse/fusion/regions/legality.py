@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.regions.dataflow import Dataflow, Source
-from graphfuse.fusion.regions.group import Group, domain_of, row_of
+from graphfuse.fusion.regions.group import Group, axes_of, domain_of
 from graphfuse.fusion.regions.rules import WhyNotGraft
-from graphfuse.ir.core import Op, Trait, Value, dims_of, tensor_of
+from graphfuse.ir.core import Op, Trait, Value, tensor_of
 from graphfuse.symbolic import Dim, product
 
 MAX_OPS = 96
@@ -27,18 +27,15 @@ def is_simple(group: Group) -> bool:
     )
 
 
-def is_row_reduction(op: Op) -> bool:
-    """Whether an op is a reduction over trailing dims, innermost included."""
-    if op.kind is not graph.reduce:
-        return False
-    rank, axes = len(domain_of(op)), dims_of(op.attrs["axes"])
-    return len(axes) > 0 and sorted(axes, key=str) == sorted(range(rank - len(axes), rank), key=str)
+def is_reduction(op: Op) -> bool:
+    """Whether an op reduces any dims."""
+    return op.kind is graph.reduce and bool(axes_of(op))
 
 
 def may_follow(group: Group) -> bool:
     """Whether a group is such work as goes on with what another kernel has at hand."""
     return group.kind in ("pointwise", "reduction") and all(
-        op.has(Trait.ELEMENTWISE) or is_row_reduction(op) for op in group.ops
+        op.has(Trait.ELEMENTWISE) or is_reduction(op) for op in group.ops
     )
 
 
@@ -197,7 +194,7 @@ def standard_spec(spec: str) -> str:
 
 
 def why_not_absorb(flow: Dataflow, group: Group, consumer: Group, alone: bool) -> str | None:
-    """The first reason why a simple group may not be computed inside its one consumer, which joins or reduces it."""
+    """The first reason why a simple group may not be computed inside its one consumer, a concat or pad of results."""
     if consumer.kind != "pointwise" or not alone:
         return "it is not the only consumer"
     if len(group.ops) + len(consumer.ops) > MAX_OPS:
@@ -208,12 +205,12 @@ def why_not_absorb(flow: Dataflow, group: Group, consumer: Group, alone: bool) -
 
 
 def _reads_once(flow: Dataflow, group: Group, consumer: Group) -> bool:
-    """Whether each element of the group is asked for at most once: joined or reduced, through reshapes and slices."""
+    """Whether each element of the group is asked for at most once: by concats or pads, through reshapes and slices."""
     seen: set[Value] = set()
     for op in consumer.ops:
         for source, path in _read_of(flow, op, group):
             plain = all(o.kind in (graph.reshape, graph.slice_) for o in path)
-            if op.kind not in (graph.concat, graph.pad, graph.reduce) or not plain or source in seen:
+            if op.kind not in (graph.concat, graph.pad) or not plain or source in seen:
                 return False
             seen.add(source)
     return bool(seen)
@@ -224,9 +221,9 @@ def _why_not_reduce(flow: Dataflow, op: Op, domain: tuple[Dim, ...], region: Gro
         return f"a reduction does not follow a {region.kind}"
     if domain != region.domain:
         return f"shapes differ: {_text(domain)} against {_text(region.domain)}"
-    split = row_of(op)
-    if region.kind == "reduction" and split != region.split:
-        return f"rows begin at dim {split}, the region's at {region.split}"
+    axes = axes_of(op)
+    if region.kind == "reduction" and axes != region.axes:
+        return f"rows are along dims {list(axes)}, the region's along {list(region.axes)}"
     if any(o.kind in _NEEDS_BOUNDS or (o.kind is graph.reduce and region.kind == "pointwise") for o in region.ops):
         return "each pass over the row would repeat a gather"
     return _why_not_aligned(flow, op, region)
@@ -243,19 +240,19 @@ def _why_not_row(flow: Dataflow, op: Op, region: Group) -> str | None:
             elif (reason := _why_not_row_broadcast(path, region)) is not None:
                 return reason
         return None
-    if _is_as_large(shape, region.domain[: region.split]):
+    if _is_as_large(shape, region.rows):
         return _why_not_aligned(flow, op, region)
     return f"shapes differ: {_text(shape)} against {_text(region.domain)}"
 
 
 def _why_not_row_broadcast(path: tuple[Op, ...], region: Group) -> str | None:
-    """A row value must come back as itself along each row: a broadcast of the trailing dims only."""
+    """A row value must come back as itself along each row: a broadcast of its dims only."""
     for op in path:
         if op.kind is graph.broadcast:
             before, after = tensor_of(op.operands[0]).shape, tensor_of(op.result).shape
             padded = (1,) * (len(after) - len(before)) + before
             grown = [i for i, (a, b) in enumerate(zip(padded, after, strict=True)) if a != b]
-            if after != region.domain or any(i < region.split for i in grown):
+            if after != region.domain or any(i not in region.axes for i in grown):
                 return "a row value is broadcast along other dims than the row"
         elif op.kind is not graph.reshape:
             return f"{op.kind} lies between"

@@ -20,11 +20,11 @@ from graphfuse.dialects import graph
 from graphfuse.fusion.regions.attention import find_attention
 from graphfuse.fusion.regions.costs import Costs, Traffic
 from graphfuse.fusion.regions.dataflow import Dataflow, operands_inside
-from graphfuse.fusion.regions.group import Group, domain_of, row_of
+from graphfuse.fusion.regions.group import Group, axes_of, domain_of
 from graphfuse.fusion.regions.legality import (
     MAX_OPS,
     form_of,
-    is_row_reduction,
+    is_reduction,
     is_simple,
     may_follow,
     products_of,
@@ -128,19 +128,19 @@ class _Partitioner:
         for op in self.flow.block.ops:
             if op.has(Trait.TERMINATOR) or op.kind is graph.constant or op in inside or self.flow.is_transparent(op):
                 continue
-            ops, kind, split = (op,), "pointwise", 0
+            ops, kind, axes = (op,), "pointwise", ()
             if op in attention:
                 kind = "attention"
                 members = sorted(attention[op], key=self.position.__getitem__)
                 ops = tuple(o for o in members if not self.flow.is_transparent(o) or o is op)
-            elif is_row_reduction(op):
-                kind, split = "reduction", row_of(op)
+            elif is_reduction(op):
+                kind, axes = "reduction", axes_of(op)
             elif op.kind in CONTRACTIONS or is_plain_convolution(op):
                 kind = "contraction"
             elif is_stacking(op) and self.rules.fuse:
                 kind = "stack"
             domain = domain_of(op) if kind == "reduction" else tensor_of(op.results[0]).shape
-            yield Group(next(numbers), SPECIAL.get(op.kind, kind), ops, domain, split)
+            yield Group(next(numbers), SPECIAL.get(op.kind, kind), ops, domain, axes)
 
     def _add(self, group: Group, traffic: Traffic) -> None:
         self.view.add_node(group)
