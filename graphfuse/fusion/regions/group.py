@@ -26,10 +26,10 @@ class Group:
 
     def with_(self, *ops: Op) -> Group:
         """The group with more ops. Elementwise work that is reduced becomes a reduction."""
-        kind, axes = self.kind, self.axes
+        kind, domain, axes = self.kind, self.domain, self.axes
         if kind == "pointwise" and (reduces := next((op for op in ops if op.kind is graph.reduce), None)) is not None:
-            kind, axes = "reduction", axes_of(reduces)
-        return replace(self, kind=kind, ops=(*self.ops, *ops), axes=axes)
+            kind, domain, axes = "reduction", domain_of(reduces), axes_of(reduces)
+        return replace(self, kind=kind, ops=(*self.ops, *ops), domain=domain, axes=axes)
 
     @property
     def row(self) -> tuple[Dim, ...]:

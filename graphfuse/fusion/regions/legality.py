@@ -219,7 +219,7 @@ def _reads_once(flow: Dataflow, group: Group, consumer: Group) -> bool:
 def _why_not_reduce(flow: Dataflow, op: Op, domain: tuple[Dim, ...], region: Group) -> str | None:
     if region.kind not in ("pointwise", "reduction"):
         return f"a reduction does not follow a {region.kind}"
-    if domain != region.domain:
+    if domain != region.domain and (region.kind == "reduction" or not _is_as_large(domain, region.domain)):
         return f"shapes differ: {_text(domain)} against {_text(region.domain)}"
     axes = axes_of(op)
     if region.kind == "reduction" and axes != region.axes:
