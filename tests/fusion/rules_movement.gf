@@ -159,6 +159,22 @@ func @pad_of_nothing__edge(%x: tensor<3xf32>) {
   %v2 = graph.concat(%x, %v1) {axis = 0} : tensor<8xf32>
   return(%v2)
 }
+func @widen_what_was_looked_up(%x: tensor<6x5xf16>, %i: tensor<3xi64>, %j: tensor<6x2xi64>, %k: tensor<4x1xi64>) {
+  %v0 = graph.cast(%x) {to = f32} : tensor<6x5xf32>
+  %v1 = graph.take(%v0, %i) {axis = 0} : tensor<3x5xf32>
+  %v2 = graph.take_along(%v0, %j) {axis = 1} : tensor<6x2xf32>
+  %v3 = graph.gather_nd(%v0, %k) : tensor<4x5xf32>
+  %v4 = graph.reduce_window(%v0) {dilation = [1, 1], high = [0, 0], kind = "max", low = [0, 0], strides = [2, 1], window = [2, 1]} : tensor<3x5xf32>
+  return(%v1, %v2, %v3, %v4)
+}
+func @widen_what_was_looked_up__not_what_is_summed(%x: tensor<6x5xf16>, %y: tensor<6x5xf32>, %i: tensor<3xi64>) {
+  %v0 = graph.cast(%y) {to = f16} : tensor<6x5xf16>
+  %v1 = graph.take(%v0, %i) {axis = 0} : tensor<3x5xf16>
+  %v2 = graph.cast(%x) {to = f32} : tensor<6x5xf32>
+  %v3 = graph.reduce_window(%v2) {dilation = [1, 1], high = [0, 0], kind = "sum", low = [0, 0], strides = [2, 1], window = [2, 1]} : tensor<3x5xf32>
+  %v4 = graph.take(%v2, %i) {axis = 0} : tensor<3x5xf32>
+  return(%v1, %v3, %v4)
+}
 // -----
 func @merge_reshape(%x: tensor<(n)x2x6xf32>) dims (n in 1..64) {
   %v0 = graph.reshape(%x) {shape = [(n), 3, 4]} : tensor<(n)x3x4xf32>
@@ -306,4 +322,26 @@ func @pad_of_nothing__edge(%x: tensor<3xf32>) {
   %v0 = graph.full() {elem = f32, shape = [5], value = 0.0} : tensor<5xf32>
   %v1 = graph.concat(%x, %v0) {axis = 0} : tensor<8xf32>
   return(%v1)
+}
+
+func @widen_what_was_looked_up(%x: tensor<6x5xf16>, %i: tensor<3xi64>, %j: tensor<6x2xi64>, %k: tensor<4x1xi64>) {
+  %v0 = graph.take(%x, %i) {axis = 0} : tensor<3x5xf16>
+  %v1 = graph.cast(%v0) {to = f32} : tensor<3x5xf32>
+  %v2 = graph.take_along(%x, %j) {axis = 1} : tensor<6x2xf16>
+  %v3 = graph.cast(%v2) {to = f32} : tensor<6x2xf32>
+  %v4 = graph.gather_nd(%x, %k) : tensor<4x5xf16>
+  %v5 = graph.cast(%v4) {to = f32} : tensor<4x5xf32>
+  %v6 = graph.reduce_window(%x) {dilation = [1, 1], high = [0, 0], kind = "max", low = [0, 0], strides = [2, 1], window = [2, 1]} : tensor<3x5xf16>
+  %v7 = graph.cast(%v6) {to = f32} : tensor<3x5xf32>
+  return(%v1, %v3, %v5, %v7)
+}
+
+func @widen_what_was_looked_up__not_what_is_summed(%x: tensor<6x5xf16>, %y: tensor<6x5xf32>, %i: tensor<3xi64>) {
+  %v0 = graph.cast(%y) {to = f16} : tensor<6x5xf16>
+  %v1 = graph.take(%v0, %i) {axis = 0} : tensor<3x5xf16>
+  %v2 = graph.cast(%x) {to = f32} : tensor<6x5xf32>
+  %v3 = graph.reduce_window(%v2) {dilation = [1, 1], high = [0, 0], kind = "sum", low = [0, 0], strides = [2, 1], window = [2, 1]} : tensor<3x5xf32>
+  %v4 = graph.take(%x, %i) {axis = 0} : tensor<3x5xf16>
+  %v5 = graph.cast(%v4) {to = f32} : tensor<3x5xf32>
+  return(%v1, %v3, %v5)
 }

@@ -52,15 +52,26 @@ def test_a_function_that_computes_nothing_copies() -> None:
     assert all(np.array_equal(y, x) for y in interp.run(func, x))
 
 
-def test_a_returned_view_is_a_copy_and_a_returned_reshape_is_not() -> None:
-    text = """func @main(%x: tensor<4x6xf32>) {{
+@pytest.mark.parametrize(
+    ("view", "shape", "more", "count"),
+    [
+        ("reshape(%e) {shape = [24]}", "24", "", 1),
+        ("permute(%e) {perm = [1, 0]}", "6x4", "", 1),  # written in that order
+        ("permute(%e) {perm = [1, 0]}", "6x4", "%e, ", 2),
+        ("permute(%e) {perm = [1, 0]}", "6x4", "%v, ", 3),
+        ("slice(%e) {sizes = [4, 1], starts = [0, 2], steps = [1, 1]}", "4x1", "", 2),
+    ],
+)
+def test_returned_views(view: str, shape: str, more: str, count: int) -> None:
+    func = outlined(f"""func @main(%x: tensor<4x6xf32>) {{
   %e = graph.exp(%x) : tensor<4x6xf32>
   %v = graph.{view} : tensor<{shape}xf32>
-  return(%v)
+  return({more}%v)
 }}
-"""
-    assert len(kinds(outlined(text.format(view="reshape(%e) {shape = [24]}", shape="24")))) == 1
-    assert len(kinds(outlined(text.format(view="permute(%e) {perm = [1, 0]}", shape="6x4")))) == 2
+""")
+    assert len(kinds(func)) == count
+    x = np.arange(24, dtype=np.float32).reshape(4, 6) / 24
+    assert interp.run(func, x)[-1].shape == tuple(map(int, shape.split("x")))
 
 
 def test_dead_work_is_no_kernel() -> None:

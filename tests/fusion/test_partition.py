@@ -418,3 +418,35 @@ def test_the_ledger_has_what_is_saved() -> None:
     )
     costs = Machine().kernels
     assert [d.saved_ns for d in part.ledger] == [costs.launch + 2 * 256 * costs.byte]
+
+
+LOOK_UPS = """
+    %a = graph.take(%x, %i) {axis = 0} : tensor<6x4xf32>
+    %e = graph.exp(%a) : tensor<6x4xf32>
+    %b = graph.take(%x, %j) {axis = 0} : tensor<6x4xf32>
+    %m = graph.mul(%b, %b) : tensor<6x4xf32>
+    %s = graph.add(%e, %m) : tensor<6x4xf32>"""
+TABLES = "%x: tensor<9x4xf32>, %i: tensor<6xi64>, %j: tensor<6xi64>"
+
+
+def test_look_ups_over_one_domain_are_one_kernel() -> None:
+    assert shapes(parted(TABLES, LOOK_UPS + "\nreturn(%s)", "")) == ["pointwise: take exp take mul add"]
+
+
+def test_what_is_looked_up_in_is_written_before() -> None:
+    body = (
+        LOOK_UPS
+        + "\n%t = graph.take(%s, %i) {axis = 0} : tensor<6x4xf32>\n%n = graph.neg(%t) : tensor<6x4xf32>\nreturn(%n)"
+    )
+    part = parted(TABLES, body, "")
+    assert shapes(part) == ["pointwise: take exp take mul add", "pointwise: take neg"]
+
+
+def test_work_that_is_read_in_another_order_once_is_no_kernel_of_its_own() -> None:
+    body = """
+        %e = graph.exp(%x) : tensor<4x6xf32>
+        %p = graph.permute(%e) {perm = [1, 0]} : tensor<6x4xf32>
+        %s = graph.add(%p, %y) : tensor<6x4xf32>"""
+    given = "%x: tensor<4x6xf32>, %y: tensor<6x4xf32>"
+    assert shapes(parted(given, body + "\nreturn(%s)", "")) == ["pointwise: exp add"]
+    assert shapes(parted(given, body + "\nreturn(%s, %e)", "")) == ["pointwise: exp", "pointwise: add"]

@@ -18,6 +18,8 @@ from graphfuse.ir.types import Tensor
 _VIEWS = frozenset({graph.reshape, graph.permute, graph.slice_, graph.broadcast, graph.stretch, graph.flip})
 _ARITHMETIC = frozenset({graph.add, graph.sub, graph.mul})
 _GENERATORS = frozenset({graph.full, graph.iota})
+MOST_JOINED = 4
+"""Of an index into so many dims, each part is computed where it is used."""
 MOST_REPEATED_OPS = 12
 """Batch norm makes two rows of four, in six ops and a cast of each."""
 
@@ -52,7 +54,8 @@ class Dataflow:
         for op in self.block.ops:
             for v in dict.fromkeys(operands_inside(op)):
                 self.uses[v].append(op)
-            if op.kind in _GENERATORS or (_cheap(op) and all(v in self.generated for v in op.operands)):
+            cheap = _cheap(op) or (op.kind is graph.concat and len(op.operands) <= MOST_JOINED)
+            if op.kind in _GENERATORS or (cheap and all(v in self.generated for v in op.operands)):
                 self.generated.update(op.results)
         for op in self.block.ops:
             if self._widens(op):

@@ -17,13 +17,16 @@ TOO_MANY = f"together they have more than {MAX_OPS} ops"
 
 PRODUCTS = frozenset({graph.contract, graph.contract_parts, graph.contract_blocks, graph.conv})
 
-_NEEDS_BOUNDS = frozenset({graph.concat, graph.pad, graph.take, graph.take_along, graph.gather_nd, graph.reduce_window})
+_GATHERS = frozenset({graph.take, graph.take_along, graph.gather_nd})
+_NEEDS_BOUNDS = _GATHERS | {graph.concat, graph.pad, graph.reduce_window}
+_REORDERED = frozenset({graph.reshape, graph.slice_, graph.permute, graph.flip})
+"""What reads each element of its operand once at most."""
 
 
 def is_simple(group: Group) -> bool:
-    """Whether a group is elementwise work and joining of tensors only."""
+    """Whether a group is elementwise work, joining and looking up of tensors only."""
     return group.kind == "pointwise" and all(
-        op.has(Trait.ELEMENTWISE) or op.kind in (graph.concat, graph.pad) for op in group.ops
+        op.has(Trait.ELEMENTWISE) or op.kind in (graph.concat, graph.pad, *_GATHERS) for op in group.ops
     )
 
 
@@ -81,9 +84,11 @@ def why_not_lead(flow: Dataflow, group: Group, consumer: Group, alone: bool, why
         return "a contraction would have to write it as well"
     if group.domain != consumer.domain:
         return f"shapes differ: {_text(group.domain)} against {_text(consumer.domain)}"
-    if any(op.kind in _NEEDS_BOUNDS for op in (*group.ops, *consumer.ops)):
-        return "the consumer reads it at other places"
+    if consumer.kind == "contraction" and any(op.kind in _NEEDS_BOUNDS for op in (*group.ops, *consumer.ops)):
+        return "a contraction would look it up for each of its tiles"
     for op in consumer.ops:
+        if op.kind in _NEEDS_BOUNDS and any(_read_of(flow, op, group)):
+            return "the consumer reads it at other places"
         if (reason := _why_not_aligned(flow, op, group)) is not None:
             return reason
         if (op.kind in PRODUCTS or op.kind is graph.reduce) and any(_read_of(flow, op, group)):
@@ -194,7 +199,7 @@ def standard_spec(spec: str) -> str:
 
 
 def why_not_absorb(flow: Dataflow, group: Group, consumer: Group, alone: bool) -> str | None:
-    """The first reason why a simple group may not be computed inside its one consumer, a concat or pad of results."""
+    """The first reason why a simple group may not be computed inside its one consumer, which reads it elsewhere."""
     if consumer.kind != "pointwise" or not alone:
         return "it is not the only consumer"
     if len(group.ops) + len(consumer.ops) > MAX_OPS:
@@ -205,12 +210,12 @@ def why_not_absorb(flow: Dataflow, group: Group, consumer: Group, alone: bool) -
 
 
 def _reads_once(flow: Dataflow, group: Group, consumer: Group) -> bool:
-    """Whether each element of the group is asked for at most once: by concats or pads, through reshapes and slices."""
+    """Whether each element of the group is asked for at most once."""
     seen: set[Value] = set()
     for op in consumer.ops:
         for source, path in _read_of(flow, op, group):
-            plain = all(o.kind in (graph.reshape, graph.slice_) for o in path)
-            if op.kind not in (graph.concat, graph.pad) or not plain or source in seen:
+            joins = op.kind in (graph.concat, graph.pad) or op.has(Trait.ELEMENTWISE)
+            if not joins or source in seen or any(o.kind not in _REORDERED for o in path):
                 return False
             seen.add(source)
     return bool(seen)

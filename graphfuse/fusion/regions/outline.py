@@ -92,6 +92,8 @@ class _Outliner:
             if op.kind is graph.call:
                 self._operands_in_memory(op, inside)
         outputs = [r for op in group.ops for r in op.results if self._leaves(r, inside)]
+        if group.kind == "pointwise" and len(outputs) == 1:
+            outputs = [self._as_returned(outputs[0])]
         results = self._emit_region(group.kind, group.ops, outputs)
         for old, new in zip(outputs, results, strict=True):
             self.now[old] = new
@@ -108,6 +110,18 @@ class _Outliner:
         readers = list(self.flow.readers(value))
         unread = not readers and value.op is not None and value.op.kind is graph.call
         return unread or any(reader not in inside for reader in readers)
+
+    def _as_returned(self, value: Value) -> Value:
+        """The other order of its elements in which alone a value is read, by whoever called: it is written in that."""
+        ends = set(self.block.terminator.operands)
+        at, ops = value, 0
+        while at not in ends and len(self.flow.uses[at]) == 1:
+            (op,) = self.flow.uses[at]
+            if op.kind not in (graph.permute, graph.flip, graph.reshape):
+                return value
+            at, ops = op.result, ops + (op.kind is not graph.reshape)
+        returned = at in ends and self.block.terminator.operands.count(at) == 1
+        return at if ops and returned and self.flow.uses[at] == [self.block.terminator] else value
 
     def _emit_region(self, kind: str, ops: Sequence[Op], outputs: Sequence[Value]) -> tuple[Value, ...]:
         """A region op that computes `outputs` by `ops` and whatever transparent ops they read through."""

@@ -427,6 +427,17 @@ def flip_of_flip(op: Op) -> Replacement | None:
     return None if same else graph.flip(x, axes=tuple(sorted(axes)))
 
 
+@rule_of(graph.take, graph.take_along, graph.gather_nd, graph.reduce_window, of=graph.cast)
+def widen_what_was_looked_up(op: Op, cast: Op) -> Replacement | None:
+    """f(cast x) = cast(f x) where the cast widens, for what picks elements: fewer bytes are read."""
+    (x,) = cast.operands
+    elem, to = tensor_of(x).elem, tensor_of(cast.result).elem
+    picks = op.kind is not graph.reduce_window or op.attrs["kind"] == "max"
+    if op.operands[0] != cast.result or not picks or not (elem.is_float and to.is_float and elem.bits < to.bits):
+        return None
+    return graph.cast(remade(op, x, *op.operands[1:]).result, to=to)
+
+
 @rule(graph.reduce)
 def reduce_of_nothing(op: Op) -> Replacement | None:
     """Reducing dims of 1, or none, is a reshape."""
@@ -444,7 +455,7 @@ MOVEMENT_RULES: tuple[Rule, ...] = (
     *broadcast_of_reshape, *merge_broadcast,
     *slice_of_all, *slice_of_uniform, *slice_of_slice, *slice_of_concat, *slice_of_broadcast, *slice_of_pad,
     *pad_of_nothing, *pad_of_pad, *concat_of_one, *concat_of_concat, *concat_of_slices, *flip_of_flip,
-    *reduce_of_nothing,
+    *reduce_of_nothing, *widen_what_was_looked_up,
 )  # fmt: skip
 
 
