@@ -57,7 +57,7 @@ def _better(func: Func, op: Op, value: Value, warps: int, facts: Facts) -> Linea
     """The layout for this access, if the tile's own is much worse."""
     type_ = tile_of(value)
     have, best = layout_of(type_), coalesced(func, op, type_, warps, facts)
-    if len(type_.shape) < 2 or have == best:
+    if have == best:
         return None
     return best if _sectors(func, op, type_, have, facts) >= WASTE * _sectors(func, op, type_, best, facts) else None
 
