@@ -1,247 +1,252 @@
-"""Kernels that nobody named, drawn from a seed: `python -m benchmarks.population --seed 7 --count 40 --json FILE`.
+"""Kernels, layers and models that nobody named, drawn from a seed: `python -m benchmarks.population --kind kernel`.
 
-Every case is a function of torch on arrays of drawn shapes (log-uniform, with primes), layouts and elements. Each is
-compiled by `torch.compile` for graphfuse and Inductor, its result is compared with float64, and both are timed beside
-eager in CUDA graphs on inputs that stay where they are. `bound` is the time that its compulsory bytes or its operations
-take at what this GPU was measured to reach in the same run. A case is a process of its own: one that dies is a row.
+The seed is the commit's unless `--seed` says otherwise: none is picked. Every case is drawn with its shapes
+(log-uniform, with primes), layouts and elements. Each is compiled by `torch.compile` for graphfuse and Inductor, its
+results (and gradients) are compared with float64, and both are timed beside eager. A ratio is the best peer's time over
+ours.
+
+On a GPU kernels and layers are timed in CUDA graphs on inputs that stay where they are, models as they are called under
+mode="reduce-overhead"; training steps of models are under bf16 autocast, with a fused AdamW. `bound` is the time that a
+kernel's compulsory bytes or its operations take at what this GPU was measured to reach in the same run. On a CPU sides
+take turns, as in `torch_cpu`. A case is a process of its own: one that dies is a row. What a slow case waits for is
+listed: kernels and operators with their times, and why they are not one.
 
     python -m benchmarks.population --family convolution,sum      some families
+    python -m benchmarks.population --device cpu --threads 1      on a CPU; --avx2 takes AVX-512 away
+    python -m benchmarks.population --device cpu --one 17         a case in this process
     python -m benchmarks.population --dry                         no GPU: draws, compiles for the CPU and checks
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
-import random
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import record
-from benchmarks.gpu_timing import Recorded, Timing, arguments, medians, race
+from benchmarks.gpu_timing import Call, Called, Recorded, Timing, arguments, medians, race
+from benchmarks.population_draw import Case, Family, drawn
+from benchmarks.population_waits import Told
 
-PRIMES = (3, 5, 7, 11, 13, 17, 31, 37, 61, 67, 97, 127, 131, 193, 251, 257, 509, 521, 769, 1021, 2039, 4099, 8191)
 TIMING = Timing(0.02, 0.05, 3)
-SECONDS_FOR_A_CASE = 120.0
-MOST_ELEMENTS = 1 << 27
-MOST_FLOPS = 1 << 39
+SECONDS_FOR_A_CASE = {"kernel": 120.0, "layer": 180.0, "model": 400.0}
 FAR = 4.0
 """Times its bound: further than that a kernel of `LONG_US` and more is a cliff, whatever its peers take."""
 LONG_US = 20.0
+SLOW = 0.95
+"""Below this ratio a case says what it waits for."""
 SIDES = ("graphfuse", "inductor", "eager")
+KINDS = {"kernel": "population_kernels", "layer": "population_layers", "model": "population_models"}
+ROUNDS = 9
 
 
-@dataclass(frozen=True)
-class Case:
-    """`call` on arrays of `shapes`; `flops` are multiplications and additions of products."""
-
-    text: str
-    call: Callable[..., Any]
-    shapes: Sequence[tuple[int, ...]]
-    dtype: str
-    flops: int = 0
-    channels_last: bool = False
+def families_of(kind: str, names: str = "") -> dict[str, Family]:
+    """The families of a kind, or those that are named."""
+    known: dict[str, Family] = import_module(f"benchmarks.{KINDS[kind]}").FAMILIES
+    return {name: known[name] for name in names.split(",")} if names else known
 
 
-class Draw:
-    """Numbers of one case."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-
-    def size(self, low: int, high: int) -> int:
-        """Log-uniform; one in five is a prime, two in five are multiples of 8."""
-        n = round(math.exp(self.random.uniform(math.log(low), math.log(high))))
-        kind = self.random.random()
-        if kind < 0.2:
-            return min((p for p in PRIMES if low <= p <= high), key=lambda p: abs(math.log(p / n)), default=n)
-        return max(low, -(-n // 8) * 8) if kind < 0.6 and high >= 8 else n
-
-    def one(self, *values: Any) -> Any:
-        """One of them."""
-        return self.random.choice(values)
-
-    def even(self) -> bool:
-        """As likely as not."""
-        return self.random.random() < 0.5
-
-    def within(self, sizes: Callable[[], tuple[int, ...]], most: int = MOST_ELEMENTS) -> tuple[int, ...]:
-        """Sizes whose product is not too large."""
-        return next(s for s in iter(sizes, None) if 1 << 14 <= math.prod(s) <= most)
+def seed_of_commit() -> int:
+    """A number that nobody chose."""
+    commit = record.commit().partition("+")[0]
+    if commit == "unknown":
+        raise SystemExit("the commit is unknown here: give --seed, or BENCHMARK_COMMIT")
+    return int(commit, 16) % (1 << 31)
 
 
-def convolution(d: Draw) -> Case:
-    """Images as users have them: either layout, any channels, groups, steps, 1-D to 3-D."""
-    import torch.nn.functional as nn
+class Subject:
+    """A case on a device, with the same arrays and weights each time."""
 
-    rank, taps, step = d.one(1, 2, 2, 2, 2, 3), d.one(1, 3, 3, 5), d.one(1, 1, 2)
-    groups = d.one(1, 1, 1, 1, 2, 0)
-    n, c, k = d.size(1, 32), d.size(3, 512), d.size(8, 512)
-    if groups > 1:
-        c, k = c // groups * groups or groups, k // groups * groups or groups
-    if groups == 0:  # depthwise
-        groups = k = c
-    side = d.size(7, {1: 4096, 2: 112, 3: 24}[rank])
-    pad = d.one(taps // 2, 0) if side > taps else taps // 2
-    flops = 2 * n * (side // step) ** rank * k * c // groups * taps**rank
-    if flops > MOST_FLOPS or n * max(c, k) * side**rank > MOST_ELEMENTS:
-        return convolution(d)
-    conv, last = getattr(nn, f"conv{rank}d"), d.even() and rank == 2
+    def __init__(self, case: Case, device: str, dtype: str = "") -> None:
+        import torch
 
-    def call(x: Any, w: Any, b: Any) -> Any:
-        return nn.relu(conv(x, w, b, stride=step, padding=pad, groups=groups))
+        torch.manual_seed(record.SEED)
+        self.case, self.device, self.dtype = case, device, dtype or case.dtype
+        with torch.device(device):
+            self.given = [a.made(case.dtype) for a in case.arrays]
+            self.module = None if case.module is None else case.module().to(getattr(torch, case.dtype))
+        if dtype:
+            self.given = [x.to(getattr(torch, dtype)) if x.is_floating_point() else x for x in self.given]
+            self.module = None if self.module is None else self.module.to(getattr(torch, dtype))
+        self.trained = [] if self.module is None else list(self.module.parameters())
+        if case.training and case.module is None:
+            self.given[0].requires_grad_()  # of a kernel, what it is called on
+            self.trained = [self.given[0]]
+        self.optimiser: Any = None
+        self.called = self.module if self.module is not None else (case.exact or case.call if dtype else case.call)
 
-    shapes = ((n, c, *[side] * rank), (k, c // groups, *[taps] * rank), (k,))
-    text = f"{n}x{c}->{k} {side}^{rank} taps {taps} step {step} pad {pad} groups {groups} {'last' if last else 'first'}"
-    return Case(text, call, shapes, d.one("float16", "bfloat16"), flops, last)
+    def sums(self, outs: Sequence[Any]) -> None:
+        """Gradients of outputs, for gradients of outputs that are drawn once."""
+        import torch
 
+        graded = [o for o in outs if o.requires_grad]
+        generator = torch.Generator(self.device).manual_seed(record.SEED)
+        normal = [torch.randn(o.shape, generator=generator, device=self.device) for o in graded]
+        low = getattr(torch, self.case.dtype)
+        self.tangents = [n.to(low).to(o.dtype) if o.dim() else None for n, o in zip(normal, graded, strict=True)]
 
-def product(d: Draw) -> Case:
-    """A linear layer, with what follows."""
-    import torch.nn.functional as nn
+    def step(self, called: Callable[..., Any]) -> Call:
+        """What computes the case once."""
+        import torch
+        from torch.utils._pytree import tree_leaves
 
-    m, n, k = d.size(1, 8192), d.size(16, 8192), d.size(16, 8192)
-    after = d.one("none", "bias", "bias, gelu", "residual")
+        case = self.case
+        mixed = case.trains and self.device == "cuda" and self.dtype == "float32"
 
-    def call(x: Any, w: Any, b: Any, r: Any) -> Any:
-        y = nn.linear(x, w, b if "bias" in after else None)
-        return nn.gelu(y) if "gelu" in after else y + r if after == "residual" else y
+        def inference() -> Any:
+            with torch.no_grad():
+                return tree_leaves(called(*self.given))
 
-    shapes = ((m, k), (n, k), (n,), (m, n) if after == "residual" else (1,))
-    return Case(f"{m}x{n}x{k} {after}", call, shapes, d.one("float16", "bfloat16"), 2 * m * n * k)
+        def training() -> Any:
+            for p in self.trained:
+                p.grad = None
+            with torch.autocast("cuda", torch.bfloat16) if mixed else nullcontext():
+                outs = tree_leaves(called(*self.given))
+            torch.autograd.backward([o for o in outs if o.requires_grad], self.tangents)
+            if self.optimiser is not None:
+                self.optimiser.step()
+            return outs
 
+        return training if case.training else inference
 
-def batched(d: Draw) -> Case:
-    """Many small products."""
-    b, m, n, k = d.size(2, 512), d.size(4, 512), d.size(4, 512), d.size(8, 256)
-    shapes = ((b, m, k), (b, k, n))
+    def results(self, called: Callable[..., Any]) -> list[Any]:
+        """Outputs that can be compared, then gradients, in float64."""
+        from torch.utils._pytree import tree_leaves
 
-    def call(x: Any, y: Any) -> Any:
-        return x @ y
-
-    return Case(f"{b} of {m}x{n}x{k}", call, shapes, d.one("float16", "bfloat16"), 2 * b * m * n * k)
-
-
-def sums(d: Draw) -> Case:
-    """Reductions over any axes of up to four."""
-    rank = d.one(2, 3, 3, 4)
-    shape = d.within(lambda: tuple(d.size(2, {2: 65536, 3: 2048, 4: 256}[rank]) for _ in range(rank)))
-    axes = tuple(i for i in range(rank) if d.even()) or (d.one(*range(rank)),)
-    kind = d.one("sum", "amax", "mean", "var")
-
-    def call(x: Any) -> Any:
-        return getattr(x, kind)(axes)
-
-    return Case(f"{kind} {list(axes)} of {shape}", call, (shape,), _any(d))
-
-
-def rows(d: Draw) -> Case:
-    """Norms and softmax along the last axis."""
-    import torch.nn.functional as nn
-
-    m, n = d.within(lambda: (d.size(1, 1 << 20), d.size(16, 1 << 17)))
-    kind = d.one("softmax", "layer norm", "rms norm")
-
-    def call(x: Any, w: Any) -> Any:
-        if kind == "softmax":
-            return x.softmax(-1)
-        return nn.layer_norm(x, (n,), w) if kind == "layer norm" else nn.rms_norm(x, (n,), w)
-
-    return Case(f"{kind} {m}x{n}", call, ((m, n), (n,)), _any(d))
+        kept = self.given
+        if self.case.writes:
+            self.given = [x.clone() for x in kept]
+        elif self.case.training:
+            self.sums(tree_leaves(called(*self.given)))
+        outs = [o.detach().clone() for o in self.step(called)()]
+        self.given = kept
+        outs = list(self.case.read(outs, [x.detach() for x in kept])) if self.case.read is not None else outs
+        return [o.double() for o in (*outs, *(p.grad for p in self.trained if p.grad is not None))]
 
 
-def moved(d: Draw) -> Case:
-    """Permuted, then added to or cut."""
-    rank = d.one(2, 3, 4)
-    shape = d.within(lambda: tuple(d.size(2, {2: 16384, 3: 1024, 4: 128}[rank]) for _ in range(rank)))
-    perm = tuple(d.random.sample(range(rank), rank))
-    extra = tuple(shape[p] for p in perm)
-
-    def call(x: Any, y: Any) -> Any:
-        return (x.permute(perm) + y) * 2
-
-    return Case(f"{shape} by {perm}", call, (shape, extra), _any(d))
-
-
-def along(d: Draw) -> Case:
-    """Sums so far, along either axis."""
-    shape = d.within(lambda: (d.size(2, 1 << 16), d.size(2, 1 << 16)), 1 << 25)
-    axis = d.one(0, 1)
-
-    def call(x: Any) -> Any:
-        return x.cumsum(axis)
-
-    return Case(f"cumsum {axis} of {shape}", call, (shape,), "float32")
-
-
-def _any(d: Draw) -> str:
-    return d.one("float16", "bfloat16", "float32")
-
-
-FAMILIES: dict[str, Callable[[Draw], Case]] = {
-    "convolution": convolution, "product": product, "batched": batched, "sum": sums, "rows": rows, "moved": moved,
-    "along": along,
-}  # fmt: skip
-
-
-def drawn(seed: int, number: int, families: Sequence[str]) -> tuple[str, Case]:
-    """The family and the case of that number."""
-    name = families[number % len(families)]
-    return name, FAMILIES[name](Draw(seed * 1_000_003 + number))
-
-
-def inputs(case: Case, device: str) -> list[Any]:
-    """Arrays on a device; weights are small enough for sums to stay near 1."""
+def off(found: Sequence[Any], exact: Sequence[Any], eager: Sequence[Any]) -> float:
+    """The largest error, in what is allowed: four times eager's, and a few units in the last place of a float."""
     import torch
 
-    out: list[Any] = []
-    for i, shape in enumerate(case.shapes):
-        made = torch.randn(shape, device=device)
-        if case.flops and i == 1:
-            made /= math.sqrt(math.prod(shape[1:]))
-        made = made.to(getattr(torch, case.dtype))
-        out.append(made.to(memory_format=torch.channels_last) if case.channels_last and made.ndim == 4 else made)
-    return out
+    worst = 0.0
+    for f, x, e in zip(found, exact, eager, strict=True):
+        if f.shape != x.shape:
+            return math.inf
+        if x.numel():
+            f, x, e = (torch.nan_to_num(t, nan=1e30) for t in (f, x, e))
+            allowed = 4 * float((e - x).abs().max()) + 2.0**-20 * float(x.abs().max()) + 1e-30
+            worst = max(worst, float((f - x).abs().max()) / allowed)
+    return worst
 
 
-def measured(case: Case, device: str) -> dict[str, Any]:
+def measured(case: Case, args: Any) -> dict[str, Any]:
     """Errors and times of one case, in this process."""
     import torch
+    from torch._functorch import config as functorch_config
 
-    from graphfuse.torch import backend
-
-    torch.manual_seed(record.SEED)
+    device = "cpu" if args.dry else args.device
+    if args.avx2:
+        _without_avx512()
+    torch.set_num_threads(args.threads if device == "cpu" else torch.get_num_threads())
     torch.backends.cudnn.benchmark = True
-    given = inputs(case, device)
-    exact = case.call(*(x.double() for x in given))
-    own = float((case.call(*given).double() - exact).abs().max())
-    row: dict[str, Any] = {"nbytes": sum(x.nbytes for x in given) + exact.numel() * given[0].element_size()}
-    calls: dict[str, Callable[[], Any]] = {"eager": lambda: case.call(*given)}
-    for side, chosen in (("graphfuse", backend), ("inductor", "inductor")):
-        if device == "cpu" and side == "inductor":
-            continue
-        torch.compiler.reset()
+    functorch_config.enable_autograd_cache = False  # its graphs tell nothing
+    subject = Subject(case, device)
+    wide = Subject(case, device, "float64")
+    exact = wide.results(wide.called)
+    del wide
+    eager = subject.results(subject.called)
+    nbytes = sum(x.nbytes for x in (*subject.given, *(x.to(getattr(torch, case.dtype)) for x in exact)))
+    row: dict[str, Any] = {"nbytes": nbytes, "off": {}, "first_s": {}, "raised": {}}
+    told, steps = Told(), {"eager": _stepping(subject, subject.called)}
+    mode = "reduce-overhead" if device == "cuda" and args.kind == "model" else None
+    for side in ("graphfuse", *([] if args.dry else ["inductor"])):
+        own = Subject(case, device) if subject.module is not None else subject
+        options = {"backend": "inductor", "mode": mode} if side == "inductor" else {"backend": told.backend(mode)}
         begun = time.perf_counter()
-        compiled = torch.compile(case.call, backend=chosen, dynamic=False)
-        error = float((compiled(*given).double() - exact).abs().max())
-        row[f"{side}_first_s"] = round(time.perf_counter() - begun, 2)
-        row[f"{side}_error"] = error
-        calls[side] = lambda compiled=compiled: compiled(*given)
-    size = float(exact.abs().max())
-    row |= {"eager_error": own, "wrong": not row["graphfuse_error"] <= 4 * own + 2.0**-20 * size}
-    if device != "cpu":
-        recorded = {side: Recorded(calls[side]) for side in SIDES}
-        row["us"] = {side: 1e3 * ms for side, ms in medians(race(recorded, TIMING)).items()}
+        try:
+            called = torch.compile(_copied(own.called), dynamic=False, **options)
+            row["off"][side] = off(own.results(called), exact, eager)
+            steps[side] = _stepping(own, called)
+        except Exception as e:  # noqa: BLE001 - the others are worth measuring
+            row["raised"][side] = f"{type(e).__name__}: {str(e).strip().partition(chr(10))[0][:300]}"
+        row["first_s"][side] = round(time.perf_counter() - begun, 2)
+    row |= told.facts()
+    row["wrong"] = not row["off"].get("graphfuse", 0.0) <= 1
+    if args.dry:
+        return row
+    with alone(args.lock):
+        row["us"] = _timed(steps, args, device)
+        ours = row["us"].get("graphfuse", 0.0)
+        if ours > min(row["us"].values()) / SLOW:
+            row["waits"] = told.waits(steps["graphfuse"], device)
     return row
+
+
+def _timed(steps: Mapping[str, Call], args: Any, device: str) -> dict[str, float]:
+    """Microseconds of each side."""
+    if device == "cpu":
+        from benchmarks.torch_cpu import CLOCKS, in_turns
+
+        return {side: 1e6 * s for side, s in medians(in_turns(steps, args.rounds, CLOCKS[args.clock])).items()}
+    how: Callable[[Call], Any] = Recorded if args.kind != "model" else lambda step: Called(step, asleep=False)
+    return {side: 1e3 * ms for side, ms in medians(race({s: how(step) for s, step in steps.items()}, TIMING)).items()}
+
+
+def _stepping(subject: Subject, called: Callable[..., Any]) -> Call:
+    import torch
+
+    if subject.case.trains and subject.optimiser is None:
+        subject.optimiser = torch.optim.AdamW(subject.trained, lr=1e-6, fused=True)
+    step = subject.step(called)
+
+    def marked() -> Any:
+        torch.compiler.cudagraph_mark_step_begin()
+        return step()
+
+    return marked if subject.case.trains and subject.device == "cuda" else step
+
+
+def _copied(fn: Any) -> Any:
+    from benchmarks.torch_cpu import copied
+
+    return copied(fn) if hasattr(fn, "__code__") else fn
+
+
+def _without_avx512() -> None:
+    """Of graphfuse, for torch; what its variables say is torch's own."""
+    import torch
+
+    from graphfuse.llvm.host import parse_target
+    from graphfuse.torch import aot, build
+
+    def target_of(_: torch.device) -> Any:
+        return parse_target(os.environ["GRAPHFUSE_TARGET"])
+
+    build.target_of = aot.target_of = target_of
+
+
+@contextmanager
+def alone(path: str) -> Iterator[None]:
+    """While no other case is timed."""
+    if not path:
+        yield
+        return
+    with Path(path).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def reached() -> dict[str, float]:
@@ -250,100 +255,153 @@ def reached() -> dict[str, float]:
 
     x = torch.empty(1 << 29, dtype=torch.uint8, device="cuda")
     a = torch.randn(8192, 8192, device="cuda").half()
-    copy, multiply = Recorded(x.clone), Recorded(lambda: a @ a)
+    copied, multiply = Recorded(x.clone), Recorded(lambda: a @ a)
     long = Timing(0.3, 0.5, 3)
-    ms = medians(race({"copy": copy, "product": multiply}, long))
+    ms = medians(race({"copy": copied, "product": multiply}, long))
     return {"bytes_per_us": 2 * x.numel() / ms["copy"] / 1e3, "flops_per_us": 2 * 8192**3 / ms["product"] / 1e3}
 
 
-def one(seed: int, number: int, families: Sequence[str], seconds: float, *, dry: bool) -> dict[str, Any]:
+def one(
+    number: int, args: Any, families: Mapping[str, Family], seconds: float, env: Mapping[str, str]
+) -> dict[str, Any]:
     """A case in a process of its own: its row, or how it ended."""
-    name, case = drawn(seed, number, families)
-    row = {"family": name, "number": number, "case": f"{case.text} {case.dtype}", "flops": case.flops}
-    command = [sys.executable, "-m", "benchmarks.population", "--one", str(number), "--seed", str(seed)]
-    command += ["--family", ",".join(families), *(["--dry"] if dry else [])]
+    name, case = drawn(families, args.seed, number, args.device)
+    row = {"kind": args.kind, "family": name, "number": number, "case": str(case), "flops": case.flops}
+    passed = {"one": number, "seed": args.seed, "kind": args.kind, "device": args.device, "threads": args.threads}
+    passed |= {"clock": args.clock, "rounds": args.rounds, "family": args.family, "lock": args.lock}
+    command = [sys.executable, "-m", "benchmarks.population", *(f"--{k}={v}" for k, v in passed.items())]
+    command += ["--dry"] * args.dry + ["--avx2"] * args.avx2
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False, env=env)
     except subprocess.TimeoutExpired:
         return row | {"ended": f"after {seconds:.0f} s"}
     said = next((line for line in reversed(done.stdout.splitlines()) if line.startswith("{")), "")
     if not said:
         return row | {"ended": f"exit {done.returncode}: {done.stderr.strip().splitlines()[-1:]}"}
-    spilled = [line for line in done.stderr.splitlines() if "spills" in line]
-    return row | json.loads(said) | ({"spills": spilled} if spilled else {})
+    noted = [line for line in done.stderr.splitlines() if "spills" in line or "to torch: " in line]
+    return row | json.loads(said) | ({"noted": noted} if noted else {})
 
 
-def judged(row: dict[str, Any], peak: dict[str, float]) -> dict[str, Any]:
-    """With its bound, and its ratio to the best peer."""
-    if "us" not in row:
+def judged(row: dict[str, Any], peak: Mapping[str, float]) -> dict[str, Any]:
+    """With its ratio to the best peer, and a kernel's bound on a GPU."""
+    us = row.get("us", {})
+    if "graphfuse" not in us:
         return row
-    bound = max(row["nbytes"] / peak["bytes_per_us"], row["flops"] / peak["flops_per_us"])
-    ours, best = row["us"]["graphfuse"], min(row["us"]["inductor"], row["us"]["eager"])
-    far = ours >= LONG_US and ours > FAR * bound
-    return row | {"bound_us": bound, "ratio": best / ours, "to_bound": ours / bound, "cliff": far}
+    ours = us["graphfuse"]
+    row |= {"ratio": min(t for side, t in us.items() if side != "graphfuse") / ours, "cliff": False}
+    if peak and row["kind"] == "kernel":
+        bound = max(row["nbytes"] / peak["bytes_per_us"], row["flops"] / peak["flops_per_us"])
+        row |= {"bound_us": bound, "to_bound": ours / bound, "cliff": ours >= LONG_US and ours > FAR * bound}
+    return row
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Each family's geometric mean and least; the worst ten; what is wrong, and what ended."""
+def table(rows: Sequence[dict[str, Any]], worst: int = 10) -> str:
+    """Each family's geometric mean and least; the worst and what they wait for; what is wrong, and what ended."""
     lines: list[str] = []
     timed = [r for r in rows if "ratio" in r]
-    for family in dict.fromkeys(r["family"] for r in rows):
-        ratios = [r["ratio"] for r in timed if r["family"] == family]
+    for family in [*dict.fromkeys(r["family"] for r in rows), ""]:
+        ratios = [r["ratio"] for r in timed if family in ("", r["family"])]
         if not ratios:
-            lines.append(f"{family:12} {sum(r['family'] == family for r in rows):3} cases, not timed")
-        else:
-            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-            cliffs = sum(r["cliff"] for r in timed if r["family"] == family)
-            lines.append(
-                f"{family:12} {len(ratios):3} cases, geomean {mean:.2f}, least {min(ratios):.2f}, {cliffs} cliffs"
-            )
+            lines.append(f"{family or 'all':17} {sum(family in ('', r['family']) for r in rows):3} cases, not timed")
+            continue
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        cliffs = sum(r["cliff"] for r in timed if family in ("", r["family"]))
+        lines.append(
+            f"{family or 'all':17} {len(ratios):3} cases, geomean {mean:.2f}, least {min(ratios):.2f}"
+            + (f", {cliffs} cliffs" if cliffs else "")
+        )
     lines.append("worst:")
-    for r in sorted(timed, key=lambda r: r["ratio"])[:10]:
+    for r in sorted(timed, key=lambda r: r["ratio"])[:worst]:
         us = ", ".join(f"{side} {us:.1f}" for side, us in r["us"].items())
-        lines.append(f"  {r['ratio']:.2f} {r['family']} {r['case']}: {us}; bound {r['bound_us']:.1f} us")
+        bound = f"; bound {r['bound_us']:.1f}" if "bound_us" in r else ""
+        lines.append(
+            f"  {r['ratio']:.2f} {r['family']} {r['number']}: {r['case']}: {us}{bound} us; {r['launches']} launches"
+        )
+        lines += [f"       {wait}" for wait in r.get("waits", ())[:4]]
+        lines += [f"       torch runs {n} {why}" for why, n in list(r["externs"].items())[:3]]
+        lines += [f"       cut {n}: {why}" for why, n in list(r["cuts"].items())[:2]]
     far = sorted((r for r in timed if r["cliff"]), key=lambda r: -r["to_bound"])
     lines += [
         f"  {r['to_bound']:.1f} x its bound: {r['family']} {r['case']} ({r['us']['graphfuse']:.1f} us)"
         for r in far[:10]
     ]
     for r in rows:
-        if r.get("wrong") or "ended" in r or "spills" in r:
-            why = (
-                r.get("ended") or r.get("spills") or f"off by {r['graphfuse_error']:.2e}, eager {r['eager_error']:.2e}"
-            )
-            lines.append(f"  {'ended' if 'ended' in r else 'spills' if 'spills' in r else 'WRONG'}: {r['case']}: {why}")
+        head = f"{r['family']} {r['number']}: {r['case']}"
+        if r.get("wrong"):
+            errors = ", ".join(f"{side} {error:.2g}" for side, error in r["off"].items())
+            lines.append(f"  WRONG {head}: errors in what is allowed: {errors}")
+        lines += [f"  ended {head}: {r['ended']}"] if "ended" in r else []
+        lines += [f"  raised {head}: {side}: {text}" for side, text in r.get("raised", {}).items()]
+        lines += [f"  noted {head}: {text}" for text in r.get("noted", ())]
     return "\n".join(lines)
 
 
 def main() -> None:
     """See the module."""
-    parser = arguments(__doc__, budget=600, json="benchmarks/results/population_kernels.json", dry=True)
-    parser.add_argument("--seed", type=int, default=0)
+    parser = arguments(__doc__, budget=600, dry=True)
+    parser.add_argument("--seed", type=int, help="the commit's, if there is none")
     parser.add_argument("--count", type=int, default=40)
-    parser.add_argument("--family", default=",".join(FAMILIES), help=f"of {', '.join(FAMILIES)}")
-    parser.add_argument("--jobs", type=int, default=3, help="processes that compile side by side; one is timed")
+    parser.add_argument("--kind", choices=KINDS, default="kernel")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--family", default="", help="some of the kind's, by commas")
+    parser.add_argument("--jobs", type=int, help="processes that compile side by side (3; on a CPU 1); one is timed")
+    parser.add_argument("--threads", type=int, default=1, help="of a CPU")
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="of a CPU, as in torch_cpu")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of a CPU")
+    parser.add_argument("--avx2", action="store_true", help="of a CPU: without AVX-512")
     parser.add_argument("--one", type=int, help="a case in this process")
+    parser.add_argument("--lock", default="", help="a file that is locked while a case is timed")
     args = parser.parse_args()
-    families = args.family.split(",")
+    if args.seed is None:
+        args.seed = seed_of_commit()
+    families = families_of(args.kind, args.family)
     if args.one is not None:
-        _, case = drawn(args.seed, args.one, families)
-        print(json.dumps(measured(case, "cpu" if args.dry else "cuda")))
+        _, case = drawn(families, args.seed, args.one, args.device)
+        print(json.dumps(measured(case, args)))
         return
+    is_cpu = args.dry or args.device == "cpu"
     until = time.monotonic() + args.budget
-    peak = {} if args.dry else reached()
+    peak = {} if is_cpu else reached()
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(args.jobs or (1 if is_cpu else 3)) as pool:
+        args.lock = f"{folder}/lock"
+        env = _environment(args, folder)
 
-    def begin(number: int) -> dict[str, Any] | None:
-        left = until - time.monotonic()
-        if left < 5:
-            return None
-        return one(args.seed, number, families, min(left, SECONDS_FOR_A_CASE), dry=args.dry)
+        def begin(number: int) -> dict[str, Any] | None:
+            left = min(until - time.monotonic(), SECONDS_FOR_A_CASE[args.kind])
+            return None if left < 5 else one(number, args, families, left, env)
 
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-    with ThreadPoolExecutor(args.jobs) as pool:
-        rows = [judged(r, peak) for r in pool.map(begin, range(args.count)) if r is not None]
-    if not args.dry:
-        record.write(args.json, [{"gpu": _gpu(), **peak}, *rows], args.seed)
-    print(table(rows))
+        for row in pool.map(begin, range(args.count)):
+            if row is not None:
+                rows.append(judged(row, peak))
+                if args.json:
+                    record.write(
+                        args.json,
+                        [{"gpu": "" if is_cpu else _gpu(), "threads": args.threads, **peak}, *rows],
+                        args.seed,
+                    )
+    missing = getattr(sys.modules.get("benchmarks.population_models"), "MISSING", ())
+    print(table(rows) + f"\nnot installed: {', '.join(missing)}" * bool(missing))
+
+
+def _environment(args: Any, folder: str) -> dict[str, str]:
+    """Of a case's process."""
+    from benchmarks.torch_cpu import ALLOCATOR
+
+    cpu = args.device == "cpu"
+    env = {**os.environ, **(ALLOCATOR if cpu else {}), "OMP_NUM_THREADS": str(args.threads if cpu else 1)}
+    if args.avx2:
+        from tools.without_avx512 import without_avx512
+
+        compiler = Path(folder, "c++")  # Inductor's has -march=native
+        compiler.write_text('#!/bin/sh\nexec c++ "$@" -march=x86-64-v3\n')
+        compiler.chmod(0o755)
+        env |= without_avx512() | {
+            "CXX": str(compiler),
+            "ONEDNN_MAX_CPU_ISA": "AVX2",
+            "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+        }
+    return env
 
 
 def _gpu() -> str:

@@ -132,7 +132,7 @@ def step_of(name: str, kind: str, side: str, settings: Mapping[str, Any]) -> Ste
         case = MICRO[name]
         args = tuple(torch.randn(size) for size in case.sizes)
         # a function of its own, as Dynamo keeps what it compiled by the code object
-        fn = compiled(_copied(case.fn))
+        fn = compiled(copied(case.fn))
 
         def micro() -> Any:
             with torch.no_grad():
@@ -173,7 +173,8 @@ def step_of(name: str, kind: str, side: str, settings: Mapping[str, Any]) -> Ste
     return freezing if frozen else inference
 
 
-def _copied(fn: Callable[..., Any]) -> Callable[..., Any]:
+def copied(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with code of its own."""
     import types
 
     return types.FunctionType(fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
@@ -201,13 +202,7 @@ def timed(name: str, kind: str, rounds: int, clock: Callable[[], float]) -> dict
             step()
     scale = results["eager"].float().std().item() if results["eager"].numel() > 1 else results["eager"].abs().item()
     deviation = (results["graphfuse"] - results["eager"]).abs().max().item() / max(scale, 1e-6)
-    calls = max(1, round(LEAST_SECONDS / max(1e-7, min(seconds(steps["eager"], 2), 1.0))))
-    samples: dict[str, list[float]] = {side: [] for side in steps}
-    for i in range(rounds):
-        for side, step in steps.items() if i % 2 == 0 else reversed(steps.items()):
-            time.sleep(SETTLE_SECONDS)
-            step()
-            samples[side].append(seconds(step, calls, clock))
+    samples = in_turns(steps, rounds, clock)
     row: dict[str, Any] = {
         "median": {side: 1e3 * statistics.median(s) for side, s in samples.items()},
         "fastest": {side: 1e3 * min(s) for side, s in samples.items()},
@@ -217,6 +212,18 @@ def timed(name: str, kind: str, rounds: int, clock: Callable[[], float]) -> dict
         ours = row[estimate]["graphfuse"]
         row[f"ratio_of_{estimate}"] = {side: t / ours for side, t in row[estimate].items() if side != "graphfuse"}
     return row
+
+
+def in_turns(steps: Mapping[str, Step], rounds: int, clock: Callable[[], float]) -> dict[str, list[float]]:
+    """Seconds of a call of each side, in alternating rounds."""
+    calls = max(1, round(LEAST_SECONDS / max(1e-7, min(seconds(steps["eager"], 2), 1.0))))
+    samples: dict[str, list[float]] = {side: [] for side in steps}
+    for i in range(rounds):
+        for side, step in steps.items() if i % 2 == 0 else reversed(steps.items()):
+            time.sleep(SETTLE_SECONDS)
+            step()
+            samples[side].append(seconds(step, calls, clock))
+    return samples
 
 
 def first_call(name: str, side: str) -> dict[str, float]:

@@ -1,0 +1,70 @@
+"""The population: cases come from the seed alone, fit their device, and tell where they are slow or wrong."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+import pytest
+import torch
+
+from benchmarks import population, record
+from benchmarks.population_draw import LIMITS, Array, Case, drawn
+
+
+@pytest.mark.parametrize("device", LIMITS)
+@pytest.mark.parametrize("kind", ["kernel", "layer"])
+def test_cases_are_drawn_from_the_seed_alone(kind: str, device: str) -> None:
+    families = population.families_of(kind)
+    first, again, other = ([drawn(families, seed, i, device) for i in range(3 * len(families))] for seed in (7, 7, 8))
+    assert list(map(str, first)) != list(map(str, other))
+    assert [(name, str(case)) for name, case in first] == [(name, str(case)) for name, case in again]
+    assert all(case.fits(device) for _, case in first)
+    assert {name for name, _ in first} == families.keys()
+
+
+@pytest.mark.parametrize("layout", ["", "gap", "step", "turned"])
+def test_arrays_have_their_shape_in_any_layout(layout: str) -> None:
+    made = Array((4, 6), layout=layout).made("float16")
+    assert (made.shape, made.dtype, made.is_contiguous()) == ((4, 6), torch.float16, layout == "")
+
+
+def test_distinct_indices() -> None:
+    assert len(set(Array((5,), below=7, distinct=True).made("float32").tolist())) == 5
+
+
+def test_the_seed_is_the_commits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record, "commit", lambda: "0000000abc+changes")
+    assert population.seed_of_commit() == 0xABC
+    monkeypatch.setattr(record, "commit", lambda: "unknown")
+    with pytest.raises(SystemExit, match="the commit is unknown here: give --seed"):
+        population.seed_of_commit()
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_case_is_compared_with_float64(*, training: bool) -> None:
+    case = Case("a test", (Array((8, 16)), Array((16,))), "float32", lambda x, y: (x * y).sum(-1), training=training)
+    args = Namespace(dry=True, device="cpu", avx2=False, threads=1, kind="kernel", lock="")
+    row = population.measured(case, args)
+    assert not row["wrong"]
+    assert row["raised"] == {}
+    assert row["launches"] >= 1
+
+
+def test_errors_are_in_what_is_allowed() -> None:
+    exact, eager = torch.ones(4, dtype=torch.float64), torch.ones(4, dtype=torch.float64) + 1e-3
+    assert population.off([exact + 2e-3], [exact], [eager]) < 1 < population.off([exact + 5e-3], [exact], [eager])
+    assert population.off([exact * float("nan")], [exact], [eager]) > 1
+
+
+def test_the_table_has_the_worst_what_is_wrong_and_what_ended() -> None:
+    row = {"kind": "kernel", "family": "sum", "number": 0, "case": "of ones", "launches": 1, "externs": {}, "cuts": {}}
+    slow = row | {"us": {"eager": 1.0, "graphfuse": 2.0}, "wrong": True, "off": {"graphfuse": 3.0}, "waits": ["2 us"]}
+    text = population.table([population.judged(slow, {}), row | {"number": 1, "ended": "after 5 s"}])
+    for line in (
+        "sum                 1 cases, geomean 0.50, least 0.50",
+        "0.50 sum 0: of ones",
+        "2 us",
+        "WRONG",
+        "after 5 s",
+    ):
+        assert line in text
