@@ -142,6 +142,12 @@ func @reduce_of_nothing(%x: tensor<(n)x1x4xf32>) dims (n in 1..64) {
   %v2 = graph.reduce(%x) {axes = [1, 2], keepdims = false, kind = "sum"} : tensor<(n)xf32>
   return(%v0, %v1, %v2)
 }
+func @reduce_across_ones(%x: tensor<1x5x1x4xf32>) {
+  %v0 = graph.reduce(%x) {axes = [1, 3], keepdims = false, kind = "sum"} : tensor<1x1xf32>
+  %v1 = graph.reduce(%x) {axes = [0, 3], keepdims = true, kind = "max"} : tensor<1x5x1x1xf32>
+  %v2 = graph.reduce(%x) {axes = [1], keepdims = false, kind = "max"} : tensor<1x1x4xf32>
+  return(%v0, %v1, %v2)
+}
 func @contract_of_permute(%q: tensor<2x8x4x3xf32>, %k: tensor<2x4x8x3xf32>) {
   %v0 = graph.permute(%k) {perm = [0, 2, 1, 3]} : tensor<2x8x4x3xf32>
   %v1 = graph.contract(%q, %v0) {spec = "bhqd,bhkd->bhqk"} : tensor<2x8x4x4xf32>
@@ -305,6 +311,14 @@ func @reduce_of_nothing(%x: tensor<(n)x1x4xf32>) dims (n in 1..64) {
   %v0 = graph.reshape(%x) {shape = [(n), 4]} : tensor<(n)x4xf32>
   %v1 = graph.reduce(%x) {axes = [1, 2], keepdims = false, kind = "sum"} : tensor<(n)xf32>
   return(%v0, %x, %v1)
+}
+
+func @reduce_across_ones(%x: tensor<1x5x1x4xf32>) {
+  %v0 = graph.reduce(%x) {axes = [1, 2, 3], keepdims = false, kind = "sum"} : tensor<1xf32>
+  %v1 = graph.reshape(%v0) {shape = [1, 1]} : tensor<1x1xf32>
+  %v2 = graph.reduce(%x) {axes = [3], keepdims = true, kind = "max"} : tensor<1x5x1x1xf32>
+  %v3 = graph.reduce(%x) {axes = [1], keepdims = false, kind = "max"} : tensor<1x1x4xf32>
+  return(%v1, %v2, %v3)
 }
 
 func @contract_of_permute(%q: tensor<2x8x4x3xf32>, %k: tensor<2x4x8x3xf32>) {

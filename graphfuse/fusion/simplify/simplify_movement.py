@@ -450,12 +450,25 @@ def reduce_of_nothing(op: Op) -> Replacement | None:
     return None
 
 
+@rule(graph.reduce)
+def reduce_across_ones(op: Op) -> Replacement | None:
+    """Dims of 1 are reduced with what lies around them, where that makes a row of what is reduced."""
+    (x,) = op.operands
+    shape, axes = tensor_of(x).shape, attr_ints(op, "axes")
+    first = min((a for a in axes if shape[a] != 1), default=len(shape))
+    row = tuple(range(first, len(shape)))
+    is_row = sorted(axes) == [*range(len(shape) - len(axes), len(shape))]
+    if not row or is_row or any(shape[i] != 1 for i in row if i not in axes):
+        return None
+    return reshaped(remade(op, x, axes=row).result, tensor_of(op.result).shape)
+
+
 MOVEMENT_RULES: tuple[Rule, ...] = (
     *merge_reshape, *merge_permute, *permute_of_take,
     *broadcast_of_reshape, *merge_broadcast,
     *slice_of_all, *slice_of_uniform, *slice_of_slice, *slice_of_concat, *slice_of_broadcast, *slice_of_pad,
     *pad_of_nothing, *pad_of_pad, *concat_of_one, *concat_of_concat, *concat_of_slices, *flip_of_flip,
-    *reduce_of_nothing, *widen_what_was_looked_up,
+    *reduce_of_nothing, *reduce_across_ones, *widen_what_was_looked_up,
 )  # fmt: skip
 
 
