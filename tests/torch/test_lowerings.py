@@ -386,3 +386,16 @@ def test_products():
     same(products, a, b, torch.randn(4), torch.full((3, 3), nan), rtol=1e-5)
     same(torch._int_mm, torch.full((17, 40), -128, dtype=i8), torch.randint(-128, 128, (40, 8), dtype=i8))
     same(lambda a, b: (a @ b, a @ a[0], a * b.t()), torch.arange(6).reshape(2, 3)[:, :2], torch.arange(4).reshape(2, 2))
+
+
+@pytest.mark.parametrize("dtype", [f32, bf16, f16, i64, u8])
+@pytest.mark.parametrize("length", [32, 77, 1000, 1 << 18])
+def test_places_of_extremes_in_long_rows(dtype, length):
+    """Of several that are equal the first; of rows with NaN its place."""
+    x = (torch.arange(3 * length) * 7919 % 101).reshape(3, length).to(dtype)
+    x[:, length // 2] = x[:, length // 3] = 110
+    x[:, length // 5] = x[:, -1] = 0
+    if dtype.is_floating_point:
+        x[1, length // 2 :: 9] = nan
+        x[2] = -inf
+    same(lambda x: (x.argmax(1), x.argmin(1), *x.max(1), *x.min(1, keepdim=True), x.argmax()), x)
