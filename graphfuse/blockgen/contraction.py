@@ -11,7 +11,7 @@ that advance as one in all memory merge (so `kw, c` of a convolution is one K ru
         epilogue on acc, store
 
 Rows that do not fill a tile are covered by moving the last tile back over rows already done; both write the same
-values. When both operands vary along the lanes (depthwise) the product is elementwise instead of a dot.
+values. So are columns that do not fill a panel, where panels are packed. When both operands vary along the lanes (depthwise) the product is elementwise instead of a dot.
 """
 
 from __future__ import annotations
@@ -257,16 +257,32 @@ class ContractionKernel:
     # one panel of columns
 
     def _panel(self, panel: Dim, at: Index, row_at: Dim, row_block: int | None) -> None:
-        packed = None if self.contiguous or self.elementwise else self._pack(panel, at)
+        packs = not (self.contiguous or self.elementwise)
+        first = self._last_moved_back(panel * self.width) if packs else panel * self.width
+        packed = self._pack(first, at) if packs else None
 
         def tile(row: Dim, height: int) -> None:
-            self._row_tile(panel, at, row, height, packed)
+            self._row_tile(first, at, row, height, packed)
 
         if self.row_dim is None:
             tile(0, 1)
         else:
             block_rows = None if row_block is None else (row_at, row_block)
             for_row_tiles(self.kernel, self.rows, self.tile.rows, block_rows, tile)
+
+    def _last_moved_back(self, first: Dim) -> Dim:
+        """The first column of a panel, of which the last ends with the columns: no lane is without one."""
+        columns, width = self.columns, self.width
+        if not isinstance(columns, int) or columns % width == 0 or columns < width:
+            return first
+        ev = self.kernel.ev
+        return ev.bind("c", 0, columns - width, ev.index(minimum(first, columns - width)))
+
+    def _lane(self, first: Dim) -> tuple[Lane, Dim]:
+        """The lane over a panel, and its column."""
+        if isinstance(self.columns, int) and self.kernel.space.nonnegative(self.columns - self.width - first):
+            return lane_over(self.kernel.space, self.width, first)
+        return column_lane(self.kernel, self.columns, self.width, first)
 
     def _position(self, at: Index, row: Dim, column: Dim) -> Index:
         where: list[Dim] = [0] * len(self.dims)
@@ -277,11 +293,11 @@ class ContractionKernel:
         where[-1] = column
         return merged_index(len(self.domain), self.dims, where)
 
-    def _row_tile(self, panel: Dim, at: Index, row: Dim, height: int, packed: Leaf | None) -> None:
+    def _row_tile(self, first: Dim, at: Index, row: Dim, height: int, packed: Leaf | None) -> None:
         """Accumulate one register tile, then evaluate and store the outputs from it."""
         kernel = self.kernel
         rows, row = lane_over(kernel.space, height, row)
-        lanes, column = column_lane(kernel, self.columns, self.width, panel * self.width)
+        lanes, column = self._lane(first)
         index = self._position(at, row, column)
         if self.elementwise:
             acc = self._accumulate_elementwise(index, (rows, lanes))
@@ -347,7 +363,7 @@ class ContractionKernel:
         leaf, first = self.rows_at
         return lambda k: (leaf, (k, row - first))
 
-    def _pack(self, panel: Dim, at: Index) -> Leaf:
+    def _pack(self, first: Dim, at: Index) -> Leaf:
         """One panel of rhs in program-local memory as [depth, width]."""
         ev, work = self.kernel.ev, self.work
         depth = self._depth()
@@ -356,7 +372,7 @@ class ContractionKernel:
         if self.in_fours:
             shape = (exact_div(depth.total, FOUR) or 0, self.width, FOUR)
             leaf = Leaf(pointer, strides_of(shape), shape)
-        lane, column = column_lane(self.kernel, self.columns, self.width, panel * self.width)
+        lane, column = self._lane(first)
         position = self._position(at, 0, column)
         # the dims of k in the order rhs has them in memory: what is next to one another is read while it is cached
         steps = [self._rhs_step(d) for d in self.k_dims]
