@@ -11,7 +11,8 @@ that advance as one in all memory merge (so `kw, c` of a convolution is one K ru
         epilogue on acc, store
 
 Rows that do not fill a tile are covered by moving the last tile back over rows already done; both write the same
-values. So are columns that do not fill a panel, where panels are packed. When both operands vary along the lanes (depthwise) the product is elementwise instead of a dot.
+values. So are columns that do not fill a panel, where panels are packed. When both operands vary along the lanes
+(depthwise) the product is elementwise instead of a dot.
 """
 
 from __future__ import annotations

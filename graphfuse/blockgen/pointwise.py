@@ -25,7 +25,7 @@ from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.tiling import Piece, cost_per_element, pieces, pointwise_width
 from graphfuse.dialects import block
 from graphfuse.ir.core import Func
-from graphfuse.symbolic import Dim, ceildiv, floordiv, minimum, sym
+from graphfuse.symbolic import Dim, ceildiv, minimum, sym
 
 MAX_PARTS = 64
 """Operands side by side in the innermost dim that get tiles of their own; code grows with each."""
@@ -76,14 +76,14 @@ def emit(kernel: Kernel) -> Func:
 def _turned(found: Accesses, dims: Sequence[Merged], names: Sequence[str], vector: int) -> int | None:
     """The outer dim along which something read is dense that is far apart along the innermost one; long static dims."""
     inner = dims[-1]
-    if not isinstance(inner.extent, int) or inner.extent % vector:
+    if not isinstance(inner.extent, int) or inner.extent < vector:
         return None
     for offset in found.offsets:
         far = coefficient(offset, names[inner.last])
         if not isinstance(far, int) or far < vector:
             continue
         for i, d in enumerate(dims[:-1]):
-            if isinstance(d.extent, int) and d.extent % vector == 0 and coefficient(offset, names[d.last]) == 1:
+            if isinstance(d.extent, int) and d.extent >= vector and coefficient(offset, names[d.last]) == 1:
                 return i
     return None
 
@@ -91,25 +91,36 @@ def _turned(found: Accesses, dims: Sequence[Merged], names: Sequence[str], vecto
 def _squares(kernel: Kernel, dims: Sequence[Merged], dense: int, domain: Sequence[Dim], side: int, cost: float) -> Func:
     """One program for `side` positions of dim `dense` and a chunk of the innermost; tiles have as many columns.
 
-    Programs go along `dense` first: the next one reads the next cache line of the same pages.
+    Programs go along `dense` first: the next one reads the next cache line of the same pages. The last squares are
+    moved back over others where they would not be full.
     """
     ev, space = kernel.ev, kernel.space
-    inner = dims[-1].extent
+    inner, height = dims[-1].extent, dims[dense].extent
     assert isinstance(inner, int)
-    columns = next(n for n in range(min(inner, kernel.machine.core.chunk // side), 0, -side) if inner % n == 0)
+    assert isinstance(height, int)
+    most = min(inner, kernel.machine.core.chunk // side) // side
+    columns = side * -(-(inner // side) // -(-(inner // side) // most))
     others = [d.extent for i, d in enumerate(dims[:-1]) if i != dense]
-    extents = [*others, inner // columns, floordiv(dims[dense].extent, side)]
-    grid, (*at, chunk, line) = programs(kernel, extents)
-    rows, row = lane_over(space, side, line * side)
+    grid, (*at, chunk, line) = programs(kernel, [*others, -(-inner // columns), -(-height // side)])
+    rows, row = lane_over(space, side, _moved_back(kernel, line, side, height))
     at.insert(dense, row)
+    first = _moved_back(kernel, chunk, columns, inner)
 
     def square(t: Dim, _: Carried) -> None:
-        lanes, column = lane_over(space, side, chunk * columns + t * side)
+        lanes, column = lane_over(space, side, first + t * side)
         with ev.lanes_as(rows, lanes):
             kernel.store_outputs(merged_index(len(domain), dims, (*at, column)), domain)
 
     ev.loop("t", columns // side, square)
     return kernel.finish(grid, max(1, round(side * columns * cost)))
+
+
+def _moved_back(kernel: Kernel, number: Dim, size: int, extent: int) -> Dim:
+    """Where a piece of so many elements begins, of which the last ends with the extent."""
+    if extent % size == 0:
+        return number * size
+    code = kernel.ev.index(minimum(number * size, extent - size))
+    return kernel.ev.bind("from", 0, extent - size, code)
 
 
 def walked(kernel: Kernel, domain: Sequence[Dim]) -> Walk:

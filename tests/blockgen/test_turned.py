@@ -39,6 +39,15 @@ def test_a_sum_with_a_transposed_matrix(target: Target, elem: str) -> None:
     np.testing.assert_array_equal(run(func, target, x=x, y=y), x.T + y)
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(16, 17), (33, 100), (131, 996), (1, 5), (9001, 19)])
+def test_a_last_square_is_moved_back(rows: int, columns: int) -> None:
+    text = f"x: 2x{rows}x{columns}xf32, y: 2x{columns}x{rows}xf32"
+    func = graph_func(text, "t = permute(x) {perm = [0, 2, 1]}; z = add(t, y); return(z)")
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal((2, *size), np.float32) for size in ((rows, columns), (columns, rows)))
+    np.testing.assert_array_equal(run(func, HOST, x=x, y=y), x.swapaxes(1, 2) + y)
+
+
 @pytest.mark.parametrize("perm", [(0, 2, 1), (1, 2, 0), (2, 1, 0)])
 def test_permutations_of_three_dims(perm: tuple[int, ...]) -> None:
     shape = tuple(48 if i == 0 else 32 if i == 1 else 16 for i in range(3))
@@ -49,7 +58,9 @@ def test_permutations_of_three_dims(perm: tuple[int, ...]) -> None:
     np.testing.assert_allclose(run(func, HOST, x=x), np.exp(x.transpose(perm)), rtol=1e-6)
 
 
-@pytest.mark.parametrize(("rows", "columns", "depth"), [(8, 64, 48), (33, 70, 37), (8, 32, 16)])
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth"), [(8, 64, 48), (33, 70, 37), (8, 32, 16), (1, 100, 33), (17, 31, 64)]
+)
 def test_a_product_whose_right_operand_is_transposed(rows: int, columns: int, depth: int) -> None:
     func = graph_func(
         f"x: {rows}x{depth}xf32, w: {columns}x{depth}xf32", 'z = contract(x, w) {spec = "mk,nk->mn"}; return(z)'
@@ -59,8 +70,19 @@ def test_a_product_whose_right_operand_is_transposed(rows: int, columns: int, de
     np.testing.assert_allclose(run(func, HOST, x=x, w=w), x @ w.T, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(("params", "squares"), [("x: 64x96xf32", True), ("x: 64x9xf32", False)])
-def test_loads_are_squares_where_both_dims_are_whole_vectors(params: str, squares: bool) -> None:
+@pytest.mark.parametrize("columns", [64, 70])
+def test_a_transposed_right_operand_is_packed_in_squares(columns: int) -> None:
+    func = graph_func(f"x: 8x64xf32, w: {columns}x64xf32", 'z = contract(x, w) {spec = "mk,nk->mn"}; return(z)')
+    made = lowered(Case("turned", ("contraction",), func), AVX512)
+    (region,) = region_ops(made)
+    ops = lower_region(region, "turned", made.ranges, AVX512).walk()
+    assert (16, 16) in {tile_shape(op) for op in ops if op.kind.name == "block.load_view"}
+
+
+@pytest.mark.parametrize(
+    ("params", "squares"), [("x: 64x96xf32", True), ("x: 70x99xf32", True), ("x: 64x9xf32", False)]
+)
+def test_loads_are_squares_where_both_dims_have_a_vector(params: str, squares: bool) -> None:
     func = graph_func(params, "t = permute(x) {perm = [1, 0]}; z = exp(t); return(z)")
     made = lowered(Case("turned", ("pointwise",), func), AVX512)
     (region,) = region_ops(made)
