@@ -46,7 +46,7 @@ MOST_PARTS = 1 << 13
 """One program reduces them."""
 SHORTEST_ROW = 256
 """Elements of a row that is worth a program."""
-APART = 32
+APART = 16
 """Elements of a row that is reduced by itself where what is kept lies between it and other reduced dims."""
 LONG_DEPTH = 2048
 """k of a product that may be split."""
