@@ -327,17 +327,37 @@ def imported(op, tensors, rest, result):
     return import_part(Part([call, picked], places, [picked])), results[result]
 
 
+def attended(op, tensors, rest):
+    """The first result of one call on a GPU, by the interpreter."""
+    func, fake = imported(op, tensors, rest, 0)
+    (stored,) = interp.run(func, *(x.numpy() for x in tensors))
+    got = torch.empty_strided(fake.shape, fake.stride())
+    got.permute(order_of(fake)).copy_(torch.from_numpy(stored))
+    return got
+
+
 @pytest.mark.parametrize("name", GPU_ATTENTION)
 def test_attention_of_a_gpu(name):
     tensors = [x.detach() for x in heads()]
     op = getattr(torch.ops.aten, name).default
-    func, fake = imported(op, tensors, GPU_ATTENTION[name], 0)
-    (stored,) = interp.run(func, *(x.numpy() for x in tensors))
-    got = torch.empty_strided(fake.shape, fake.stride())
-    got.permute(order_of(fake)).copy_(torch.from_numpy(stored))
+    got = attended(op, tensors, GPU_ATTENTION[name])
     torch.testing.assert_close(got, F.scaled_dot_product_attention(*tensors, is_causal=True))
     with pytest.raises(PartError, match="its gradient is torch's"):
         imported(op, tensors, GPU_ATTENTION[name], 1)
+
+
+def test_query_heads_that_share_keys():
+    q, k, v = rand(2, 6, 5, 8).detach(), rand(2, 2, 5, 8).detach(), rand(2, 2, 5, 8).detach()
+    op = torch.ops.aten._scaled_dot_product_flash_attention.default
+    want = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    torch.testing.assert_close(attended(op, (q, k, v), (0.0, True)), want)
+    with pytest.raises(PartError, match="6 query heads share 4 of keys"):
+        imported(op, (q, rand(2, 4, 5, 8).detach(), v), (0.0, True), 0)
+    (graph,) = check(
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True),
+        q, k, v, training=False,
+    )  # fmt: skip
+    assert [k.kind for k in graph.parts[0].executable.kernels if k.kind != "copy"] == ["attention"]
 
 
 # losses and the rest

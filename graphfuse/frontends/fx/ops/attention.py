@@ -43,13 +43,19 @@ class Attention(Arguments):
         """Decline what is not compiled."""
         c.want(self.dropout_p == 0.0, "attention with dropout")
         c.want(all(len(shape_of(x)) == 4 for x in (self.query, self.key)), "attention without a dim of heads")
-        c.want(shape_of(self.query)[1] == shape_of(self.key)[1], "query heads share keys")
+        heads, *shared = (shape_of(x)[1] for x in (self.query, self.key, self.value))
+        c.want(all(isinstance(h, int) and h > 0 for h in (heads, *shared)), "the number of heads is not known")
+        c.want(all(static(heads) % static(h) == 0 for h in shared), f"{heads} query heads share {shared[0]} of keys")
         c.want(isinstance(shape_of(self.query)[-1], int), "the size of a head is not known")
+
+    def for_each(self, e: Emitter, shared: Value) -> Value:
+        """Keys or values, which several query heads may share, for each of these."""
+        return e.repeat(shared, 1, static(shape_of(self.query)[1]) // static(shape_of(shared)[1]))
 
     def scores(self, e: Emitter) -> Value:
         """The masked scores, wide."""
         wide, mask = wide_elem(elem_of(self.query)), self.attn_mask
-        out = e.map(graph.mul, e.contract(self.query, self.key, SCORES, wide), self.factor)
+        out = e.map(graph.mul, e.contract(self.query, self.for_each(e, self.key), SCORES, wide), self.factor)
         if mask is not None:
             is_bool = elem_of(mask) == BOOL
             out = e.select(mask, out, -math.inf) if is_bool else e.map(graph.add, out, e.cast(mask, wide))
@@ -69,7 +75,7 @@ class Attention(Arguments):
         weights = e.map(graph.div, powers, total)
         if self.attn_mask is not None:  # a row without any key is 0 / 0; torch's kernels have 0 there
             weights = e.select(e.map(graph.eq, high, -math.inf), 0.0, weights)
-        out = e.contract(e.cast(weights, elem_of(self.query)), self.value, VALUES)
+        out = e.contract(e.cast(weights, elem_of(self.query)), self.for_each(e, self.value), VALUES)
         return out, e(graph.add, e(graph.log, total), high) if c.wanted[1] else None
 
 
@@ -85,6 +91,7 @@ def flash_attention_for_cpu(c: Call, a: Attention) -> Results:
 @lowers(aten._scaled_dot_product_flash_attention_for_cpu_backward.default)
 def flash_attention_for_cpu_backward(c: Call, grad_out: Value, a: Attention, out: Value, logsumexp: Value) -> Results:
     a.check(c)
+    c.want(shape_of(a.query)[1] == shape_of(a.key)[1] == shape_of(a.value)[1], "the gradient of keys that heads share")
     e, elem = c.e, elem_of(a.query)
     wide, scores = wide_elem(elem), a.scores(e)
     weights = e(graph.exp, e.map(graph.sub, scores, e.cast(e.unsqueeze(logsumexp, 3), wide)))
