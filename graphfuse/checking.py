@@ -24,7 +24,7 @@ from graphfuse.artifact import (
 )
 from graphfuse.dialects import graph
 from graphfuse.interp import graph as interp
-from graphfuse.ir.core import Block, Func, Op, Value, attr_dim, tensor_of
+from graphfuse.ir.core import Block, Func, Op, Value, attr_dim, attr_ints, tensor_of
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import I64, Tensor
 from graphfuse.knobs import Options
@@ -113,10 +113,15 @@ class _Checker:
             self.found.append(RegionCheck(kernel, kind, label, i, *_errors(got, want, ref), reference))
 
     def _launch(self, op: Op, operands: list[Array]) -> list[Array]:
-        """Run the region's kernel on results filled with NaNs (or -1), so that an element it leaves out is seen."""
+        """Run the region's kernel on results filled with NaNs (or -1), so that an element it leaves out is seen.
+
+        What it writes in place holds the operand.
+        """
         outputs = [np.empty([evaluate(d, self.symbols) for d in t.shape], numpy_dtype(t.elem)) for t in _tensors(op)]
         for out in outputs:
             out.reshape(-1).view(np.uint8)[...] = 0xFF
+        for number, out in zip(attr_ints(op, "in_place", ()), outputs, strict=False):
+            out[...] = operands[number]
         self.runner(op, [np.ascontiguousarray(a) for a in operands], outputs, self.symbols)
         return outputs
 

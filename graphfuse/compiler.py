@@ -31,15 +31,15 @@ from graphfuse.dialects.ranges import ranges_of
 from graphfuse.errors import VerifyError
 from graphfuse.fusion.regions.partition import Decision
 from graphfuse.fusion.regions.plan import KernelCall, Planned, plan
-from graphfuse.fusion.regions.traffic import bytes_read_by
+from graphfuse.fusion.regions.traffic import bytes_read_by, stored
 from graphfuse.ir import snapshots
-from graphfuse.ir.core import Func, Op, Value, attr_dim, attr_strs, tensor_of
+from graphfuse.ir.core import Func, Op, Value, attr_dim, attr_ints, attr_strs, tensor_of
 from graphfuse.ir.dense import Dense
 from graphfuse.ir.limit import counted
 from graphfuse.ir.passes import check_names, run, timing
 from graphfuse.ir.printer import module_text, to_text
 from graphfuse.ir.rewrite import dead_code
-from graphfuse.ir.types import Ptr, Tensor
+from graphfuse.ir.types import Ptr
 from graphfuse.knobs import Options, settings
 from graphfuse.pipelines import graph_passes, partition, partitioned, region_passes
 from graphfuse.symbolic import Dim
@@ -168,10 +168,11 @@ def _call(func: Func) -> KernelCall:
 def _meta(name: str, func: Func, done: Stages, made: Generated) -> KernelMeta:
     region = done.region_ops[name]
     reads = bytes_read_by(region, done.graph.ranges)
-    writes = sum((t.nbytes for t in region.types if isinstance(t, Tensor)), 0)
+    writes = sum((tensor_of(v).nbytes for v in map(stored, region.body.terminator.operands)), 0)
     pointers = len(region.operands), len(region.types)
     scalars = len(func.params) - sum(pointers)
-    params = "r" * pointers[0] + "w" * pointers[1] + "i" * scalars
+    in_place = len(attr_ints(region, "in_place", ()))
+    params = "r" * pointers[0] + "x" * in_place + "w" * (pointers[1] - in_place) + "i" * scalars
     flops = attr_dim(func, "flops") if "flops" in func.attrs else 0
     label = region.loc.short if region.loc else ""
     kind, launch = str(region.attrs["kind"]), made.launches.get(name)

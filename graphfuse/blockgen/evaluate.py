@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from graphfuse.blockgen.index import Index, IndexSpace, coefficient, linear, strides_of
 from graphfuse.blockgen.movement import Source, shape_of, sources
-from graphfuse.dialects import block, control, graph
+from graphfuse.dialects import block, control, effects, graph
 from graphfuse.dialects.elementwise import COMBINE, neutral
 from graphfuse.ir.core import Attr, Block, Builder, Op, OpDef, Params, Trait, Value, attr_number, tensor_of, tile_of
 from graphfuse.ir.types import BF16, F16, F32, I64, Ptr, Scalar, Tile, Type
@@ -117,6 +117,18 @@ class Evaluator:
         finally:
             self._memo.pop()
             self.lanes = outer
+
+    @contextmanager
+    def where(self, condition: Value | None) -> Generator[None, None, None]:
+        """Touch memory only where a condition holds; values memoised under it are not seen outside."""
+        outer = self._mask
+        self._mask = outer if condition is None else self.both(outer, condition)
+        self._memo.append({})
+        try:
+            yield
+        finally:
+            self._memo.pop()
+            self._mask = outer
 
     def remember(self, value: Value, index: Index, code: Value) -> None:
         """Declare that `code` is `value` at `index` for the rest of this scope."""
@@ -333,16 +345,11 @@ class Evaluator:
     def store(self, leaf: Leaf, index: Index, value: Value) -> None:
         """Write the element(s) at `index`; lanes past their limit are not written."""
         offset = self.space.simplify(linear(index, leaf.strides) + leaf.offset)
-        if not self.lanes:
-            self.builder.op(block.store, leaf.pointer, self.index(offset), value)
+        strides = self._lane_strides(offset)
+        if not self.lanes or strides is None or self._mask is not None:
+            self.builder.op(block.store, leaf.pointer, *self._places(offset, value))
             return
         value = self.shaped(value, self.full_shape())
-        strides = self._lane_strides(offset)
-        if strides is None:
-            offsets = self.shaped(self.index(offset), self.full_shape())
-            live = self.live_lanes()
-            self.builder.op(block.store, leaf.pointer, offsets, value, *([] if live is None else [live]))
-            return
         start = self._start(offset)
         base = self.index(start)
         limits, attrs = self._limits(leaf, index, range(len(self.lanes)))
@@ -351,6 +358,19 @@ class Evaluator:
             attrs["stream"] = True
         operands = [leaf.pointer, base, value, *limits]
         self.builder.append(block.store_view.build(operands, attrs, loc=self.builder.loc))
+
+    def atomic(self, leaf: Leaf, index: Index, value: Value, kind: str) -> None:
+        """Combine the element(s) at `index` with `value`, each at once; lanes past their limit are left alone."""
+        offset = self.space.simplify(linear(index, leaf.strides) + leaf.offset)
+        self.builder.op(effects.atomic, leaf.pointer, *self._places(offset, value), kind=kind)
+
+    def _places(self, offset: Dim, value: Value) -> list[Value]:
+        """Offsets, a value, and the mask, if any, of what changes memory at all lanes."""
+        shape = self.full_shape() or None
+        value, offsets, mask = self.shaped(value, shape), self.shaped(self.index(offset), shape), self._mask
+        if shape is not None and (live := self._inside_limits(shape)) is not None:
+            mask = self.both(mask, live)
+        return [offsets, value, *([] if mask is None else [self.shaped(mask, shape)])]
 
     # values
 
@@ -409,11 +429,8 @@ class Evaluator:
             return self.value(source.value, source.index)
         if not isinstance(condition.type, Tile) and self._mask is None:
             return self._branched(condition, source, elem, fill, other)
-        outer, self._mask = self._mask, self.both(self._mask, condition)
-        self._memo.append({})  # values under the mask must not be reused outside it
-        inside = self.value(source.value, source.index)
-        self._memo.pop()
-        self._mask = outer
+        with self.where(condition):
+            inside = self.value(source.value, source.index)
         rest = self.const(fill, elem) if other is None else other
         return self.emit(block.select, *self.unified([condition, inside, rest]))
 

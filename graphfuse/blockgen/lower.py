@@ -17,6 +17,7 @@ from graphfuse.blockgen import (
     graft,
     pointwise,
     reduction,
+    scatter,
     serial,
     topk,
 )
@@ -35,7 +36,7 @@ EMITTERS: Emitters = {
     "contraction": contraction.emit,
     "attention": attention.emit,
     "scan": serial.emit_scan,
-    "scatter": serial.emit_scatter,
+    "scatter": scatter.emit,
     "topk": topk.emit,
     "call": graft.emit,
 }

@@ -11,6 +11,7 @@ from graphfuse.blockgen.numerics import apply_numerics
 from graphfuse.cpu import lower as cpu
 from graphfuse.cpu.graph_passes import graph_passes
 from graphfuse.cpu.lower import cpu_passes
+from graphfuse.fusion.regions.plan import COPIED_BYTES
 from graphfuse.fusion.regions.rules import Rules
 from graphfuse.ir.core import Func, Op
 from graphfuse.ir.passes import Pass
@@ -85,12 +86,20 @@ class Backend:
         return made.text if stage == "llvm" else cpu.emit_assembly(made)
 
 
-COPY_BYTES = with_fields("""
-define void @copy_bytes(ptr %args, i64 %begin, i64 %end, ptr %scratch) {
+COPY_BYTES = with_fields(f"""
+define void @copy_bytes(ptr %args, i64 %begin, i64 %end, ptr %scratch) {{
   %from = load ptr, ptr %args
   %to = load ptr, ptr %args[ptr 1]
-  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 (load i64, ptr %args[i64 2]), i1 false)
+  %all = load i64, ptr %args[i64 2]
+  %first = mul i64 %begin, {COPIED_BYTES}
+  %bound = mul i64 %end, {COPIED_BYTES}
+  %last = call i64 @llvm.umin.i64(i64 %bound, i64 %all)
+  %count = sub i64 %last, %first
+  %source = getelementptr i8, ptr %from, i64 %first
+  %target = getelementptr i8, ptr %to, i64 %first
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %count, i1 false)
   ret void
-}
+}}
+declare i64 @llvm.umin.i64(i64, i64)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 """)

@@ -74,6 +74,8 @@ def _instruction(kind: str, elem: Scalar) -> str:
     """LLVM's name of an operation on an element; nothing if it has none with the same result."""
     if kind == "exchange":
         return "xchg"
+    if kind == "mul":
+        return ""
     if elem.is_float:
         return f"f{kind}" if kind in ("add", "sub") and elem.bits >= 32 else ""
     return f"u{kind}" if kind in ("min", "max") and not elem.is_signed else kind

@@ -12,7 +12,7 @@ from graphfuse.errors import VerifyError
 from graphfuse.ir.core import opdef
 from graphfuse.ir.types import BOOL, F32, F64, I64, Scalar, Tile, Type
 
-ATOMIC_KINDS = ("add", "sub", "min", "max", "and", "or", "xor", "exchange")
+ATOMIC_KINDS = ("add", "sub", "mul", "min", "max", "and", "or", "xor", "exchange")
 ORDERS = ("relaxed", "acq_rel")
 IDS = 3
 """Numbers in front of a printed line that say which program it is of."""

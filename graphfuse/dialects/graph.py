@@ -11,7 +11,7 @@ from graphfuse.dialects.block import MAX_GRID_RANK
 from graphfuse.dialects.elementwise import check_reduce_kind, declare
 from graphfuse.dialects.operands import axis_of, one_body, per_dim, positive, tensor, window_of, yielded_by
 from graphfuse.errors import VerifyError
-from graphfuse.ir.core import Block, Op, Trait, Value, dims_of, opdef
+from graphfuse.ir.core import Block, Op, Trait, Value, dims_of, opdef, walk
 from graphfuse.ir.dense import Dense
 from graphfuse.ir.types import BOOL, F32, F64, I64, Ptr, Scalar, Tensor, Type, listed
 from graphfuse.symbolic import Dim, Expr, floordiv, product, symbols
@@ -492,9 +492,15 @@ def _scatter_kind(kind: str) -> None:
 
 
 @opdef("graph.scatter_along", Trait.PURE)
-def scatter_along(x: Type, indices: Type, updates: Type, *, axis: int, kind: str = "set") -> Type:
-    """A copy of x where element `indices` along `axis` is set to, or combined with, the update; later updates win."""
+def scatter_along(
+    x: Type, indices: Type, updates: Type, *, axis: int, kind: str = "set", ordered: bool = False
+) -> Type:
+    """A copy of x where element `indices` along `axis` is set to, or combined with, the update.
+
+    Of updates of one element the later ones win, and sums are made in their order: on GPUs only if `ordered`.
+    """
     t, i, u = tensor(x), _indices(indices), tensor(updates)
+    del ordered
     axis_of(axis, t.rank)
     _scatter_kind(kind)
     message = f"indices {i} and updates {u} must have one shape, and updates x's element {t.elem}"
@@ -509,8 +515,12 @@ def scatter_along(x: Type, indices: Type, updates: Type, *, axis: int, kind: str
 
 
 @opdef("graph.scatter_nd", Trait.PURE)
-def scatter_nd(x: Type, indices: Type, updates: Type, *, kind: str = "set") -> Type:
-    """A copy of x where the slices that `indices` names are set to, or combined with, `updates`."""
+def scatter_nd(x: Type, indices: Type, updates: Type, *, kind: str = "set", ordered: bool = False) -> Type:
+    """A copy of x where the slices that `indices` names are set to, or combined with, `updates`.
+
+    Order as in `scatter_along`.
+    """
+    del ordered
     t, i, u = tensor(x), _indices(indices), tensor(updates)
     _scatter_kind(kind)
     if i.rank < 1 or not isinstance(i.shape[-1], int) or i.shape[-1] > t.rank:
@@ -521,6 +531,10 @@ def scatter_nd(x: Type, indices: Type, updates: Type, *, kind: str = "set") -> T
     for d, (p, q) in enumerate(zip(u.shape, want.shape, strict=True)):
         require("equal", p, q, f"dim {d} of the updates", f"updates must be {want}, got {u}")
     return t
+
+
+SCATTERS = frozenset({scatter_along, scatter_nd})
+"""What changes some elements of its first operand."""
 
 
 @opdef("graph.topk", Trait.PURE)
@@ -538,9 +552,25 @@ def topk(x: Type, *, k: Dim, axis: int, largest: bool = True) -> tuple[Type, Typ
 
 
 @opdef("graph.region", Trait.PURE, Trait.ISOLATED)
-def region(*inputs: Type, kernel: str, kind: str, bodies: tuple[Block, ...]) -> tuple[Type, ...]:
-    """The graph ops of one kernel: operands are read from memory, what the body yields is written to memory."""
+def region(
+    *inputs: Type, kernel: str, kind: str, in_place: tuple[int, ...] = (), bodies: tuple[Block, ...]
+) -> tuple[Type, ...]:
+    """The graph ops of one kernel: operands are read from memory, what the body yields is written to memory.
+
+    The first results are written over the operands with the numbers `in_place`: their memory holds them already, and
+    the kernel, which does not read them elsewhere, stores what scatters change.
+    """
     _one_body(bodies, inputs)
+    body, yielded = bodies[0], bodies[0].terminator.operands
+    if len(in_place) > len(yielded) or len(set(in_place)) != len(in_place):
+        raise VerifyError(f"in_place names an operand for each of the first results, got {in_place}")
+    for number, value in zip(in_place, yielded, strict=False):
+        if not 0 <= number < len(inputs):
+            raise VerifyError(f"in_place names operand {number} of {len(inputs)}")
+        param = body.params.values[number]
+        reads = [(op, i) for op in walk(body) for i, v in enumerate(op.operands) if v == param]
+        if value.op is None or value.op.kind not in SCATTERS or reads != [(value.op, 0)]:
+            raise VerifyError(f"operand {number} is written in place, so one scatter and nothing else takes it")
     return yielded_by(bodies[0])
 
 

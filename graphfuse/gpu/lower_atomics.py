@@ -1,5 +1,6 @@
 """`block.atomic` and `block.atomic_cas`: `red` where nobody reads the result, else `atom`, or a loop that swaps.
 
+What lies side by side in global memory is added at once: pairs of halves, and up to four f32 from sm_90 on.
 Each element is changed by one thread, also where several hold it; those that hold copies get the result through shared
 memory. A scalar's is done by the first thread. With `acq_rel` all threads meet before and after: a barrier hands on
 what the one thread's access ordered (PTX ISA, memory consistency model: causality order is transitive).
@@ -13,22 +14,24 @@ from graphfuse.codegen.arith import elementwise
 from graphfuse.codegen.kernel import register_type
 from graphfuse.dialects import effects
 from graphfuse.gpu.convert import holding, plan
-from graphfuse.gpu.kernel import Kernel, layout_of, lowers, places, space_of, when
+from graphfuse.gpu.kernel import Kernel, layout_of, lowers, places, space_of, vector_of, when
 from graphfuse.gpu.lower_convert import convert
 from graphfuse.gpu.lower_memory import Access, element_accesses
 from graphfuse.gpu.words import as_bits, from_bits, gather_words
 from graphfuse.ir.core import Op
 from graphfuse.ir.layout import LANE, WARP
-from graphfuse.ir.types import Scalar, Tile
+from graphfuse.ir.types import F32, Scalar, Tile
 from graphfuse.llvm.module import Reg
 
 _PAIRS = {"f16": 80, "bf16": 90}
 """Halves that are added in pairs, and from which architecture on; single ones from the same."""
+_VECTORS, _VECTORS_PTX = 90, 81
+"""The first architecture and PTX version with sums of several f32."""
 
 
 @lowers(effects.atomic, effects.atomic_cas)
 def lower_atomic(kernel: Kernel, op: Op) -> None:
-    """One element after another of what the thread holds, pairs of halves at once."""
+    """One element after another of what the thread holds, some at once."""
     pointer = kernel.pointer(op.operands[0])
     value, type_ = kernel.registers(op.operands[2]), op.types[0]
     ordered = op.attrs.get("order", "relaxed") == "acq_rel"
@@ -37,7 +40,7 @@ def lower_atomic(kernel: Kernel, op: Op) -> None:
     kernel.order(pointer.root, writes=True, atomic=True)
     returns = op.result in kernel.read
     out: dict[int, Reg] = {}
-    most = 1 if returns else _together(kernel, op, value.elem)
+    most = 1 if returns else _together(kernel, op, value.elem, space_of(pointer.reg))
     mask = op.operands[4 if op.kind is effects.atomic_cas else 3 :]
     for access in list(element_accesses(kernel, op, type_, mask, stores=True, most=most)):
         done = _perform(kernel, op, value.elem, access, returns=returns)
@@ -50,10 +53,14 @@ def lower_atomic(kernel: Kernel, op: Op) -> None:
         kernel.barrier()
 
 
-def _together(kernel: Kernel, op: Op, elem: Scalar) -> int:
-    """Elements that one `red` changes."""
-    is_sum = op.attrs.get("kind") in ("add", "sub")
-    return 2 if is_sum and elem.name in _PAIRS and kernel.compute_capability >= _PAIRS[elem.name] else 1
+def _together(kernel: Kernel, op: Op, elem: Scalar, space: str) -> int:
+    """Elements that one `red` changes at most."""
+    if op.attrs.get("kind") not in ("add", "sub"):
+        return 1
+    if elem == F32 and space == "global" and kernel.compute_capability >= _VECTORS:
+        version = max(int(f[3:]) for f in kernel.target.feature_set if f.startswith("ptx"))
+        return 4 if version >= _VECTORS_PTX else 1
+    return 2 if elem.name in _PAIRS and kernel.compute_capability >= _PAIRS[elem.name] else 1
 
 
 def _perform(kernel: Kernel, op: Op, elem: Scalar, access: Access, *, returns: bool) -> list[Reg]:
@@ -71,7 +78,8 @@ def _perform(kernel: Kernel, op: Op, elem: Scalar, access: Access, *, returns: b
     taken = [_operand(kernel, kind, elem, v) for v in values]
     x = taken[0]
     if len(values) > 1:
-        return _predicated(kernel, f"red.{order}.gpu", name, access, gather_words(kernel, taken), returns=False)
+        words = taken if elem == F32 else gather_words(kernel, taken)
+        return _predicated(kernel, f"red.{order}.gpu", name, access, words, returns=False)
     # `red` cannot be acq_rel
     if not returns and kind != "exchange" and order == "relaxed":
         return _predicated(kernel, f"red.{order}.gpu", name, access, [x], returns=False)
@@ -93,9 +101,9 @@ def _instruction(kernel: Kernel, kind: str, elem: Scalar, count: int) -> str:
             known = kernel.compute_capability >= _PAIRS[elem.name]
             return f"add.noftz.{elem.name}{'x2' if count == 2 else ''}" if known else ""
         if elem.is_float:
-            return f"add.{elem.name}"
+            return f"add{vector_of(0, count)[0]}.{elem.name}"
         return f"add.u{elem.bits}" if elem.bits >= 32 else ""
-    if elem.bits < 32:
+    if elem.bits < 32 or kind == "mul":
         return ""
     if kind in ("exchange", "and", "or", "xor"):
         return f"{'exch' if kind == 'exchange' else kind}.b{elem.bits}"
@@ -109,7 +117,9 @@ def _predicated(
     gives = [operands[0].type] if returns else []
     first = len(gives)
     target = f"$0, [${first}]" if returns else f"[${first}]"
-    text = f"{name}.{space_of(access.address)}.{operation} {target}, {places(first + 1, len(operands))};"
+    given = places(first + 1, len(operands))
+    given = f"{{{given}}}" if ".v" in operation else given
+    text = f"{name}.{space_of(access.address)}.{operation} {target}, {given};"
     if access.predicate is None:
         return kernel.assembly(text, access.address, *operands, gives=gives, early=returns)
     text = when(text, first + 1 + len(operands), f"mov.{_zero(gives[0])};\n" if returns else "")

@@ -21,7 +21,7 @@ from graphfuse.fusion.regions.outline import outline
 from graphfuse.interp import block as block_interp
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp import graph as interp
-from graphfuse.ir.core import REGISTRY, Block, Builder, Func, Op, Params, Value
+from graphfuse.ir.core import REGISTRY, Block, Builder, Func, Op, Params, Value, attr_ints
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.parser import parse
 from graphfuse.ir.printer import to_text
@@ -68,7 +68,10 @@ def in_one_region(func: Func, kind: str) -> Func:
     """All ops of a function as one region of a given kind, whether or not fusion would make it."""
     params = Params(func.body.params.types, func.body.params.hints)
     body = replace(func.body, ops=(*func.body.ops[:-1], control.yield_(*func.outputs)))
-    region = graph.region(*params.values, kernel="k", kind=kind, bodies=(body,))
+    given = func.body.params.values
+    written = tuple(given.index(op.operands[0]) for op in body.ops if op.kind in graph.SCATTERS)
+    attrs: dict[str, Any] = {"in_place": written} if written else {}
+    region = graph.region(*params.values, kernel="k", kind=kind, bodies=(body,), **attrs)
     return Func("main", Block(params, (region, control.return_(*region.results))), {}, func.dims)
 
 
@@ -153,10 +156,12 @@ def check_blocks(func: Func, inputs: Sequence[Array], machine: Machine) -> list[
 
 
 def launched(kernel: Func, region: Op, operands: Sequence[Array], symbols: Mapping[str, int]) -> list[Array]:
-    """What the programs of a kernel write, over memory full of garbage."""
+    """What the programs of a kernel write, over memory full of garbage, or of what is written in place."""
     shapes = [tuple(evaluate(d, symbols) for d in t.shape) for t in region.types if isinstance(t, Tensor)]
     elems = [t.elem for t in region.types if isinstance(t, Tensor)]
     outputs = [np.full(s, 99).astype(numpy_dtype(e)) for s, e in zip(shapes, elems, strict=True)]
+    for number, out in zip(attr_ints(region, "in_place", ()), outputs, strict=False):
+        out[...] = operands[number]
     names = [v.hint for v in kernel.params if v.type == I64]
     assert sum(isinstance(v.type, Ptr) for v in kernel.params) == len(operands) + len(outputs)
     flat = [np.ascontiguousarray(a).reshape(-1) for a in operands]

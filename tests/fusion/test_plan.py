@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -42,6 +43,54 @@ LOOP = """func @main(%a: tensor<4xf32>, %k: tensor<(n)xf32>) dims (n in 0..8) {
   return(%q, %s)
 }
 """
+
+
+SCATTER = """func @main(%a: tensor<9x4xf32>, %i: tensor<2x1xi64>, %u: tensor<2x4xf32>) {
+  %w = graph.constant() {value = dense<9x4xf32, [WEIGHT]>} : tensor<9x4xf32>
+  %b = graph.exp(%a) : tensor<9x4xf32>
+"""
+S = "%s = graph.scatter_nd(%b, %i, %u) {} : tensor<9x4xf32>"
+V = "%v = graph.slice(%b) {sizes = [2, 4], starts = [3, 0], steps = [1, 1]} : tensor<2x4xf32>"
+IN_PLACE = {
+    "of what is computed": f"{S} return(%s)",
+    "one after the other": f"{S} %t = graph.scatter_nd(%s, %i, %u) {{}} : tensor<9x4xf32> return(%t)",
+    "read before": f"""%c = graph.cumulate(%b) {{axis = 0, kind = "sum"}} : tensor<9x4xf32>
+        {S} %e = graph.add(%s, %c) : tensor<9x4xf32> return(%e)""",
+    "of fills": """%z = graph.full() {elem = f32, shape = [9, 4], value = 0.0} : tensor<9x4xf32>
+        %s = graph.scatter_nd(%z, %i, %u) {} : tensor<9x4xf32>
+        %t = graph.scatter_nd(%z, %i, %u) {kind = "add"} : tensor<9x4xf32> return(%s, %t)""",
+    "of a reshape": """%r = graph.reshape(%b) {shape = [3, 3, 4]} : tensor<3x3x4xf32>
+        %l = graph.broadcast(%i) {shape = [2, 2]} : tensor<2x2xi64>
+        %s = graph.scatter_nd(%r, %l, %u) {} : tensor<3x3x4xf32> return(%s)""",
+}
+COPIED = {
+    "input": "%s = graph.scatter_nd(%a, %i, %u) {} : tensor<9x4xf32> return(%s)",
+    "weight": "%s = graph.scatter_nd(%w, %i, %u) {} : tensor<9x4xf32> return(%s)",
+    "output": f"{S} return(%s, %b)",
+    "read later": f"""{S} %c = graph.cumulate(%b) {{axis = 0, kind = "sum"}} : tensor<9x4xf32>
+        %d = graph.cumulate(%s) {{axis = 0, kind = "sum"}} : tensor<9x4xf32>
+        %e = graph.scatter_nd(%d, %i, %u) {{}} : tensor<9x4xf32>
+        %f = graph.scatter_nd(%c, %i, %u) {{}} : tensor<9x4xf32> return(%e, %f)""",
+    "read by itself": f"{V} %s = graph.scatter_nd(%b, %i, %v) {{}} : tensor<9x4xf32> return(%s)",
+    "read in a loop": f"""{S} %n = graph.loop(%u) {{count = 3, symbol = "t"}} do (%x: tensor<2x4xf32>) {{
+        {V} %y = graph.add(%x, %v) : tensor<2x4xf32> yield(%y) }} : tensor<2x4xf32> return(%s, %n)""",
+    "read as another shape": f"""{S} %r = graph.reshape(%b) {{shape = [36]}} : tensor<36xf32>
+        %n = graph.loop(%r) {{count = 3, symbol = "t"}} do (%x: tensor<36xf32>) {{
+        %y = graph.neg(%x) : tensor<36xf32> yield(%y) }} : tensor<36xf32> return(%s, %n)""",
+}
+CARRIED = """%s = graph.loop(%b) {count = 5, symbol = "t"} do (%x: tensor<9x4xf32>) {
+  %y = graph.scatter_nd(%x, %i, %u) {} : tensor<9x4xf32> yield(%y) } : tensor<9x4xf32> return(%s)"""
+
+
+def scatters(body: str) -> tuple[Plan, list[tuple[Step, Step]]]:
+    """The plan of a function, and its scatters, with the step before each."""
+    found = planned(SCATTER.replace("WEIGHT", " ".join(["1.5"] * 36)) + body.replace(") {} :", ") :") + "}")[1].plan
+    steps = [step for _, step in found.walk()]
+    lifetimes_cover_all_uses(found)
+    made = [(before, s) for before, s in pairwise(steps) if s.kernel.startswith("scatter")]
+    assert made
+    assert all(s.args[0] == s.args[-1] for _, s in made)
+    return found, made
 
 
 def planned(text: str) -> tuple[Func, Planned]:
@@ -126,3 +175,29 @@ def test_the_law_finds_a_lifetime_that_ends_too_soon(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(plan_module, "max", lambda a, b: a, raising=False)
     with pytest.raises(AssertionError):
         lifetimes_cover_all_uses(planned(CHAIN)[1].plan)
+
+
+# what is written in place
+
+
+@pytest.mark.parametrize("body", IN_PLACE.values(), ids=IN_PLACE.keys())
+def test_where_an_operand_dies_it_is_written_in_place(body: str) -> None:
+    found, _ = scatters(body)
+    assert "copy_bytes" not in kernels(found.steps)
+
+
+@pytest.mark.parametrize("body", COPIED.values(), ids=COPIED.keys())
+def test_what_stays_is_copied_before_it_is_written(body: str) -> None:
+    _, made = scatters(body)
+    copies = [(copy, s) for copy, s in made if copy.kernel == "copy_bytes"]
+    assert len(copies) == 1
+    ((copy, step),) = copies
+    assert copy.args[1] == step.args[0] != copy.args[0]
+
+
+def test_what_a_loop_carries_is_copied_to_its_other_half() -> None:
+    _, ((copy, _),) = scatters(CARRIED)
+    t = sym("t")
+    assert copy.kernel == "copy_bytes"
+    offsets = [p.offset for p in copy.args if isinstance(p, Pointer)]
+    assert offsets == [mod(t, 2) * 144, mod(t + 1, 2) * 144]

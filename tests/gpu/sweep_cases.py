@@ -150,9 +150,13 @@ KINDS = {
         'o = contract(p, w) {spec = "qk,kd->qd"}; return(o)', "k: @Nx@Cx@E, w: @Nx24x@E", sizes=QUERIES),
     "scan": Kind("scan", NUMBERS, 'o = cumulate(@V) {axis = 1, kind = "sum"}; return(o)'),
     "scan_columns": Kind("scan", NUMBERS, 'o = cumulate(@V) {axis = 0, kind = "max", reverse = true}; return(o)'),
-    "scatter": Kind("scatter", ELEMS, "o = scatter_nd(@V, i, u); return(o)", "i: 2x1xi64, u: 2x@Cx@E", empty=False),
-    "scatter_add": Kind("scatter", NUMBERS, 'o = scatter_nd(@V, i, u) {kind = "add"}; return(o)',
-                        "i: 5x1xi64, u: 5x@Cx@E", empty=False),
+    "scatter": Kind(
+        "scatter", ELEMS, """r = iota() {shape = [@R, @C], axis = 0, elem = i64}; i = flip(r) {axes = [0]}
+        o = scatter_along(z, i, @V) {axis = 0}; return(o)""", "z: @Rx@Cx@E"),
+    "scatter_add": Kind("scatter", NUMBERS, 'o = scatter_nd(z, i, @V) {kind = "add"}; return(o)',
+                        "z: 5x@Cx@E, i: @Rx1xi64"),
+    "scatter_in_order": Kind("scatter", ELEMS, "o = scatter_nd(z, i, @V) {ordered = true}; return(o)",
+                             "z: 5x@Cx@E, i: @Rx1xi64"),
     "topk": Kind("topk", NUMBERS, "t, j = topk(@V) {k = 1, axis = 1}; return(t, j)"),
     "topk_of_columns": Kind("topk", NUMBERS, "t, j = topk(@V) {k = 3, axis = 0, largest = false}; return(t, j)",
                             sizes={s: SIZES[s] for s in ("whole", "odd", "small")}),

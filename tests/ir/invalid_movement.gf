@@ -153,6 +153,38 @@ func @f(%x: tensor<2x(n)xf32>) {
   return()
 }
 // -----
+func @f(%x: tensor<4xf32>, %i: tensor<2x1xi64>, %u: tensor<2xf32>) {
+  %r = graph.region(%x, %i, %u) {in_place = [0, 0], kernel = "k", kind = "scatter"} do (%a: tensor<4xf32>, %j: tensor<2x1xi64>, %v: tensor<2xf32>) {  // error: graph.region: in_place names an operand for each of the first results, got (0, 0)
+    %s = graph.scatter_nd(%a, %j, %v) : tensor<4xf32>
+    yield(%s)
+  } : tensor<4xf32>
+  return(%r)
+}
+// -----
+func @f(%x: tensor<4xf32>, %i: tensor<2x1xi64>, %u: tensor<2xf32>) {
+  %r = graph.region(%x, %i, %u) {in_place = [3], kernel = "k", kind = "scatter"} do (%a: tensor<4xf32>, %j: tensor<2x1xi64>, %v: tensor<2xf32>) {  // error: graph.region: in_place names operand 3 of 3
+    %s = graph.scatter_nd(%a, %j, %v) : tensor<4xf32>
+    yield(%s)
+  } : tensor<4xf32>
+  return(%r)
+}
+// -----
+func @f(%x: tensor<4xf32>, %i: tensor<2x1xi64>, %u: tensor<2xf32>) {
+  %r = graph.region(%x, %i, %u) {in_place = [2], kernel = "k", kind = "scatter"} do (%a: tensor<4xf32>, %j: tensor<2x1xi64>, %v: tensor<2xf32>) {  // error: graph.region: operand 2 is written in place, so one scatter and nothing else takes it
+    %s = graph.scatter_nd(%a, %j, %v) : tensor<4xf32>
+    yield(%s)
+  } : tensor<4xf32>
+  return(%r)
+}
+// -----
+func @f(%x: tensor<4xf32>, %i: tensor<2x1xi64>, %u: tensor<2xf32>) {
+  %r = graph.region(%x, %i, %u) {in_place = [0], kernel = "k", kind = "scatter"} do (%a: tensor<4xf32>, %j: tensor<2x1xi64>, %v: tensor<2xf32>) {  // error: graph.region: operand 0 is written in place, so one scatter and nothing else takes it
+    %s = graph.neg(%a) : tensor<4xf32>
+    yield(%s)
+  } : tensor<4xf32>
+  return(%r)
+}
+// -----
 func @f(%x: tensor<2x(n)xf32>) {
   %r = graph.region(%x) {kernel = "k", kind = "pointwise"} : tensor<2x(n)xf32>  // error: graph.region: expected one body, got 0
   return()

@@ -49,7 +49,7 @@ func @f(%p: i64) {
 }
 // -----
 func @f(%p: ptr<f32>, %i: i64, %v: f32) {
-  %r = block.atomic(%p, %i, %v) {kind = "mul"} : f32  // error: block.atomic: kind must be one of add, sub, min, max, and, or, xor, exchange, got mul
+  %r = block.atomic(%p, %i, %v) {kind = "div"} : f32  // error: block.atomic: kind must be one of add, sub, mul, min, max, and, or, xor, exchange, got div
   return()
 }
 // -----

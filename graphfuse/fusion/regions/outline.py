@@ -1,7 +1,7 @@
 """Writes a partition down: each group becomes a `graph.region` op whose body is what one kernel computes.
 
 Afterwards a block holds constants, regions, loops, reshapes of region results (views of memory), and concats whose
-operands lie end to end. Regions with
+operands lie end to end. The first operand of a scatter is memory, which its region writes in place. Regions with
 equal bodies get one kernel name. What a block returns is always written by a region of its own: a returned
 parameter, constant, view by permutation or second copy becomes a copying region.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from graphfuse.dialects import control, graph
 from graphfuse.fusion.regions.dataflow import Dataflow, operands_inside, root_of
@@ -126,17 +127,20 @@ class _Outliner:
     def _emit_region(self, kind: str, ops: Sequence[Op], outputs: Sequence[Value]) -> tuple[Value, ...]:
         """A region op that computes `outputs` by `ops` and whatever transparent ops they read through."""
         produced = {r for op in ops for r in op.results}
+        targets = {op: i for i, op in enumerate(op for op in ops if op.kind in graph.SCATTERS)}
+        written = [self._in_memory(op.operands[0]) for op in targets]
         inputs = self._inputs(ops, outputs, produced)
-        operands = [self.now[v] for v in inputs]
-        params = Params(tuple(v.type for v in inputs))
-        inner: dict[Value, Value] = dict(zip(inputs, params.values, strict=True))
+        operands = [*written, *(self.now[v] for v in inputs)]
+        params = Params(tuple(v.type for v in operands))
+        inner: dict[Value, Value] = dict(zip(inputs, params.values[len(written) :], strict=True))
         body = Builder()
 
         def clone(value: Value) -> Value:
             if value not in inner:
                 op = value.op
                 assert op is not None, f"{value} is not at hand in the region"
-                new = replace(op, operands=tuple(clone(v) for v in op.operands), hints=())
+                own = params.values[targets[op] : targets[op] + 1] if op in targets else ()
+                new = replace(op, operands=(*own, *map(clone, op.operands[len(own) :])), hints=())
                 body.append(new)
                 inner.update(zip(op.results, new.results, strict=True))
             return inner[value]
@@ -149,14 +153,15 @@ class _Outliner:
         name = self.kernels.name(kind, block)
         loc = ops[0].loc if ops else None
         hints = tuple(v.hint for v in outputs)
-        region = graph.region(*operands, kernel=name, kind=kind, bodies=(block,), loc=loc)
+        attrs: dict[str, Any] = {"in_place": tuple(range(len(written)))} if written and outputs else {}
+        region = graph.region(*operands, kernel=name, kind=kind, bodies=(block,), loc=loc, **attrs)
         return self.builder.append(replace(region, hints=hints)).results
 
     def _inputs(self, ops: Sequence[Op], outputs: Sequence[Value], produced: set[Value]) -> list[Value]:
         """The memory values read, in order of first use."""
         out: dict[Value, None] = {}
         called = {v for op in ops if op.kind is graph.call for v in op.operands}
-        for v in [*(v for op in ops for v in op.operands), *outputs]:
+        for v in [*(v for op in ops for v in op.operands[op.kind in graph.SCATTERS :]), *outputs]:
             in_memory = v in self.now and v not in produced
             for source, _ in [(v, ())] if in_memory and v in called else self.flow.sources(v):
                 if source not in produced:

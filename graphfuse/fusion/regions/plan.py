@@ -1,21 +1,26 @@
 """From an outlined function to a plan: which buffer each value lives in, and the launches in order.
 
 Buffers get lifetimes, not addresses: the runtime assigns offsets in one arena once shapes are known. Values that a
-reshape only renames share a buffer. A loop's carried values live in two halves of one buffer, read and written in
-turn (`offset = mod(t, 2) * size`), so a loop body never copies what it carries.
+reshape only renames share a buffer. What a region writes in place has the buffer of the operand where nobody reads that
+afterwards and a region of the same block has computed it; elsewhere the operand is copied first. A loop's carried
+values live in two halves of one buffer, read and written in turn (`offset = mod(t, 2) * size`), so a loop body never
+copies what it carries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from graphfuse.artifact import Buffer, BufferKind, Loop, Plan, Pointer, Scalar, Step
 from graphfuse.dialects import graph
-from graphfuse.fusion.regions.dataflow import root_of
-from graphfuse.ir.core import Block, Func, Op, Value, attr_dim, tensor_of
+from graphfuse.fusion.regions.dataflow import operands_inside, root_of
+from graphfuse.ir.core import Block, Func, Op, Value, attr_dim, attr_ints, tensor_of
 from graphfuse.ir.dense import Dense
-from graphfuse.symbolic import Dim, mod, sym
+from graphfuse.symbolic import Dim, ceildiv, floordiv, minimum, mod, sym
+
+COPIED_BYTES = 1 << 18
+"""By one program of a copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +81,15 @@ class _Planner:
             self.weights.append(dense)
         self.where[op.result] = Pointer(self._weight_buffers[id(dense)])
 
-    def stacks(self, block: Block) -> None:
-        """Give the parts of every stack their places in it, the outermost stack first."""
+    def shared_places(self, block: Block) -> None:
+        """Give the parts of stacks, and what is written in place, the places of what becomes of them: that first."""
+        last, inside = _last_readers(block), set(block.ops)
         for op in reversed(block.ops[:-1]):
+            for number, result in _in_place(op):
+                root = root_of(op.operands[number])
+                dies = last[root] is op and [root_of(v) for v in op.operands].count(root) == 1
+                if dies and root.op in inside and root.op.kind is graph.region:
+                    self.where.setdefault(root, self.home(result))
             if op.kind is graph.concat:
                 home = self.home(op.result)
                 offset: Dim = home.offset
@@ -88,7 +99,7 @@ class _Planner:
 
     def steps(self, block: Block, top: bool) -> list[Step | Loop]:
         out: list[Step | Loop] = []
-        self.stacks(block)
+        self.shared_places(block)
         for op in block.ops[:-1]:
             if op.kind is graph.constant:
                 self.constant(op)
@@ -97,20 +108,27 @@ class _Planner:
             elif op.kind is graph.reshape:
                 self.where[op.result] = self.where[op.operands[0]]
             elif op.kind is graph.region:
-                out.append(self.region(op))
-                self.now += top
+                self.region(op, out, top)
             elif op.kind is graph.loop:
                 self.loop(op, out, top)
             else:
                 raise AssertionError(f"{op.kind} is not in a region")
         return out
 
-    def region(self, op: Op) -> Step:
+    def region(self, op: Op, out: list[Step | Loop], top: bool) -> None:
+        """A launch, after copies of what it writes in place where that is still needed."""
         kernel = str(op.attrs["kernel"])
         call = self.calls[kernel]
-        pointers = [*(self.touch(self.where[v]) for v in op.operands), *(self.touch(self.home(r)) for r in op.results)]
-        scalars = [Scalar(sym(name)) for name in call.symbols]
-        return Step(kernel, (*pointers, *scalars), call.grid, call.work, op.loc.short if op.loc else "")
+        read = [self.where[v] for v in op.operands]
+        for number, result in _in_place(op):
+            source, read[number] = read[number], self.home(result)
+            if source != read[number]:
+                out.append(self._copy(source, read[number], tensor_of(result).nbytes))
+                self.now += top
+        pointers = map(self.touch, (*read, *map(self.home, op.results)))
+        scalars = (Scalar(sym(name)) for name in call.symbols)
+        out.append(Step(kernel, (*pointers, *scalars), call.grid, call.work, op.loc.short if op.loc else ""))
+        self.now += top
 
     def loop(self, op: Op, out: list[Step | Loop], top: bool) -> None:
         """Copy the initial values in, run the body on alternating halves, leave the results where they are."""
@@ -150,7 +168,23 @@ class _Planner:
     def _copy(self, source: Pointer, to: Pointer, nbytes: Dim) -> Step:
         self.touch(source)
         self.touch(to)
-        return Step("copy_bytes", (source, to, Scalar(nbytes)), 1, 100 + nbytes // 16, "copy")
+        grid, work = ceildiv(nbytes, COPIED_BYTES), 100 + floordiv(minimum(nbytes, COPIED_BYTES), 16)
+        return Step("copy_bytes", (source, to, Scalar(nbytes)), grid, work, "copy")
+
+
+def _in_place(op: Op) -> Iterator[tuple[int, Value]]:
+    """What a region writes in place: the number of an operand, and the result that it becomes."""
+    return zip(attr_ints(op, "in_place", ()), op.results, strict=False)
+
+
+def _last_readers(block: Block) -> dict[Value, Op]:
+    """The last op that reads each value's memory, itself or through reshapes; the terminator where a stack has it."""
+    out: dict[Value, Op] = {}
+    for op in block.ops:
+        if op.kind is not graph.reshape:
+            by = block.terminator if op.kind is graph.concat else op
+            out.update({root_of(v): by for v in operands_inside(op) if out.get(root_of(v)) is not block.terminator})
+    return out
 
 
 def plan(func: Func, calls: Mapping[str, KernelCall]) -> Planned:

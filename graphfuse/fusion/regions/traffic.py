@@ -1,4 +1,4 @@
-"""Bytes that work reads: of a slice or a look-up what it takes, of anything else all."""
+"""Bytes that work reads: of a slice, a look-up or what is scattered to what it takes, of anything else all."""
 
 from __future__ import annotations
 
@@ -39,8 +39,17 @@ def passed(flow: Dataflow, op: Op) -> Iterator[tuple[Value, tuple[Value, ...]]]:
     """The values in memory that an op reads, with those on the way, of the least of which it reads all."""
     for i, operand in enumerate(op.operands):
         first = op.results[0] if i == 0 and op.kind in _LOOK_UPS else operand
+        if i == 0 and op.kind in graph.SCATTERS:
+            if op.attrs.get("kind", "set") == "set":
+                continue
+            first = stored(op.result)
         for source, path in flow.sources(operand):
             yield source, (first, *(v for p in path for v in p.operands), source)
+
+
+def stored(result: Value) -> Value:
+    """What a kernel stores of a result: the updates of a scatter, else all."""
+    return result.op.operands[-1] if result.op is not None and result.op.kind in graph.SCATTERS else result
 
 
 def bytes_read_by(region: Op, ranges: Ranges) -> Dim:

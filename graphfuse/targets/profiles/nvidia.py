@@ -14,7 +14,7 @@ from graphfuse.targets.machine import GpuMachine
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """An architecture: the first PTX version that has it, a machine, and what is not as good on it as it may be."""
+    """An architecture: a PTX version that has it, a machine, and what is not as good on it as it may be."""
 
     ptx: str
     machine: GpuMachine
@@ -33,7 +33,7 @@ GPUS: dict[str, Profile] = {
         GpuMachine(multiprocessors=132, shared_bytes=227 << 10),
         "code for any GPU from sm_90 on has no wgmma: sm_90a is for Hopper itself",
     ),
-    "sm_90a": Profile("ptx80", GpuMachine(multiprocessors=132, shared_bytes=227 << 10, has_wgmma=True)),
+    "sm_90a": Profile("ptx81", GpuMachine(multiprocessors=132, shared_bytes=227 << 10, has_wgmma=True)),
     "sm_100a": Profile("ptx86", GpuMachine(multiprocessors=148, shared_bytes=227 << 10), _NO_SCHEDULES),
     "sm_120a": Profile("ptx87", GpuMachine(multiprocessors=170, shared_bytes=99 << 10), _NO_SCHEDULES),
 }
