@@ -108,7 +108,7 @@ def emit(kernel: Kernel) -> Func:
             return extent
         if not isinstance(extent, int):
             return LEAST * PARTS
-        least = max(LEAST, ceildiv(extent, PARTS) + -ceildiv(extent, PARTS) % vector)
+        least = max(LEAST, -(-extent // (PARTS * vector)) * vector)
         return next((n for n in range(least, 2 * least, vector) if extent % n == 0), min(least, extent))
 
     return in_order(kernel, part, lambda size: pieces(size, vector * 4, vector))

@@ -284,6 +284,20 @@ func @cast_of_cast__unsigned(%x: tensor<8xu8>) {
   %v1 = graph.cast(%v0) {to = u32} : tensor<8xu32>
   return(%v1)
 }
+func @widen_scatter(%x: tensor<5xf16>, %i: tensor<4x1xi64>, %u: tensor<4xf16>) {
+  %y = graph.scatter_nd(%x, %i, %u) {kind = "add"} : tensor<5xf16>
+  return(%y)
+}
+
+func @widen_scatter__bytes(%x: tensor<5x3xi8>, %i: tensor<4x3xi64>, %u: tensor<4x3xi8>) {
+  %y = graph.scatter_along(%x, %i, %u) {axis = 0, kind = "mul"} : tensor<5x3xi8>
+  return(%y)
+}
+
+func @widen_scatter__of_bool(%x: tensor<5xbool>, %i: tensor<4x1xi64>, %u: tensor<4xbool>) {
+  %y = graph.scatter_nd(%x, %i, %u) {kind = "max"} : tensor<5xbool>
+  return(%y)
+}
 // -----
 func @uniform_constant(%x: tensor<8xf32>) {
   %v0 = graph.full() {elem = f32, shape = [8], value = 3.0} : tensor<8xf32>
@@ -522,4 +536,28 @@ func @power_by_root__of_more_than_0(%x: tensor<8xf32>) {
 func @cast_of_cast__unsigned(%x: tensor<8xu8>) {
   %v0 = graph.cast(%x) {to = u32} : tensor<8xu32>
   return(%v0)
+}
+
+func @widen_scatter(%x: tensor<5xf16>, %i: tensor<4x1xi64>, %u: tensor<4xf16>) {
+  %v0 = graph.cast(%x) {to = f32} : tensor<5xf32>
+  %v1 = graph.cast(%u) {to = f32} : tensor<4xf32>
+  %v2 = graph.scatter_nd(%v0, %i, %v1) {kind = "add"} : tensor<5xf32>
+  %y = graph.cast(%v2) {to = f16} : tensor<5xf16>
+  return(%y)
+}
+
+func @widen_scatter__bytes(%x: tensor<5x3xi8>, %i: tensor<4x3xi64>, %u: tensor<4x3xi8>) {
+  %v0 = graph.cast(%x) {to = i32} : tensor<5x3xi32>
+  %v1 = graph.cast(%u) {to = i32} : tensor<4x3xi32>
+  %v2 = graph.scatter_along(%v0, %i, %v1) {axis = 0, kind = "mul"} : tensor<5x3xi32>
+  %y = graph.cast(%v2) {to = i8} : tensor<5x3xi8>
+  return(%y)
+}
+
+func @widen_scatter__of_bool(%x: tensor<5xbool>, %i: tensor<4x1xi64>, %u: tensor<4xbool>) {
+  %v0 = graph.cast(%x) {to = u32} : tensor<5xu32>
+  %v1 = graph.cast(%u) {to = u32} : tensor<4xu32>
+  %v2 = graph.scatter_nd(%v0, %i, %v1) {kind = "max"} : tensor<5xu32>
+  %y = graph.cast(%v2) {to = bool} : tensor<5xbool>
+  return(%y)
 }

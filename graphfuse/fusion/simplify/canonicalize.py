@@ -29,7 +29,7 @@ from graphfuse.ir.core import Func, Op, Trait, Value, attr_dim, attr_number, rem
 from graphfuse.ir.dense import finfo, numpy_dtype
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, Rule, rewrite, rule
-from graphfuse.ir.types import BOOL, F64, Scalar
+from graphfuse.ir.types import BOOL, F32, F64, I32, U32, Scalar
 from graphfuse.symbolic import Dim
 
 _FUNCTIONS = tuple(graph.ELEMENTWISE.values())
@@ -392,6 +392,17 @@ def keeps_every_value(source: Scalar, target: Scalar) -> bool:
     return not source.is_float and has_signs and source.bits + (target.is_signed > source.is_signed) <= target.bits
 
 
+@rule(*graph.SCATTERS)
+def widen_scatter(op: Op) -> Replacement | None:
+    """A scatter that combines numbers of less than 32 bits is one of wider numbers: it rounds once."""
+    (x, indices, updates), elem = op.operands, _elem(op)
+    if elem.bits >= 32 or op.attrs.get("kind", "set") == "set":
+        return None
+    wide = F32 if elem.is_float else I32 if elem.is_signed else U32
+    made = remade(op, graph.cast(x, to=wide, loc=op.loc), indices, graph.cast(updates, to=wide, loc=op.loc))
+    return graph.cast(made, to=elem, loc=op.loc)
+
+
 @rule(graph.bitcast)
 def bitcast_to_same(op: Op) -> Replacement | None:
     """bitcast(bitcast x) = bitcast x; to the element that is there = x."""
@@ -427,8 +438,8 @@ RULES: tuple[Rule, ...] = (
     *add_zero, *sub_to_add, *add_negation, *mul_one, *product_of_negations, *div_by_number,
     *involution, *abs_of_sign, *power_by_multiplication, *power_by_root,
     *extreme_of_same, *select_known, *select_of_equal_numbers, *logic_with_known, *xor_with_known,
-    *not_of_comparison, *compare_bool, *cast_to_same, *cast_of_cast, *bitcast_to_same, *arithmetic_of_dims,
-    *MOVEMENT_RULES, *contract_of_permute,
+    *not_of_comparison, *compare_bool, *cast_to_same, *cast_of_cast, *widen_scatter, *bitcast_to_same,
+    *arithmetic_of_dims, *MOVEMENT_RULES, *contract_of_permute,
 )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Data-dependent writing: scatters, by index, by place and by mask.
 
-Halves are combined in f32 and rounded once. Where several updates meet, the last one wins, or all are combined.
+Halves are combined in f32 and rounded once. Where several updates meet, the last one wins, or all are combined: on a
+GPU in no order, as torch does, unless algorithms are to be deterministic.
 """
 
 from __future__ import annotations
@@ -58,9 +59,7 @@ def _scattered(c: Call, x: Value, axis: int, index: Value, src: Operand, kind: s
     e, updates = c.e, c.value(src, elem_of(x), shape_of(index))
     for i, size in enumerate(shape_of(index)):  # torch reads only as much of src as there are indices
         updates = e.slice(updates, i, 0, size)
-    kind, elem = _of_bool(kind, elem_of(x))
-    x, updates = (e.cast(v, elem) for v in (x, updates))
-    return e(graph.scatter_along, x, c.indices(index, shape_of(x)[axis]), updates, axis=axis, kind=kind)
+    return _combined(c, x, c.indices(index, shape_of(x)[axis]), updates, kind, axis)
 
 
 def _combining(elem: Scalar) -> Scalar:
@@ -85,13 +84,31 @@ def index_put(
         return masked
     places, rest, lead = places_of(c, self, indices)
     shape, at = joined(c, self, indices, trusted=trusted)
-    sizes = [shape_of(self)[i] for i in rest]
+    sizes, kind = [shape_of(self)[i] for i in rest], "add" if accumulate else "set"
     updates = e.broadcast(c.value(values), (*sizes[:lead], *shape, *sizes[lead:]))
+    if len(places) == 1:
+        updates = e.reshape(updates, (*sizes[:lead], product(shape), *sizes[lead:]))
+        return c.rounded(_along(c, self, lead, e.flatten(at), updates, kind))
     after = range(lead + len(shape), len(shape) + len(rest))
     updates = e.permute(updates, [*range(lead, lead + len(shape)), *range(lead), *after])
-    order = [*places, *rest]
-    out = _combined(c, e.permute(self, order), at, updates, "add" if accumulate else "set")
-    return c.rounded(e.permute(out, [order.index(i) for i in range(len(order))]))
+    return c.rounded(_combined(c, self, _filled(c, self, places, shape, at), updates, kind))
+
+
+def _filled(c: Call, x: Value, places: Sequence[int], shape: Sequence[Dim], at: Value) -> Value:
+    """Indices of some dims, with every index of the dims between them and in front."""
+    e, free = c.e, [i for i in range(places[-1]) if i not in places]
+    if not free:
+        return at
+    whole = (*shape, *(shape_of(x)[i] for i in free))
+    spread = e.reshape(at, (*shape, *(1,) * len(free), len(places)))
+    parts: list[Value] = []
+    for i in range(places[-1] + 1):
+        if i in free:
+            parts.append(e(graph.iota, shape=(*whole, 1), elem=I64, axis=len(shape) + free.index(i)))
+        else:
+            part = e.slice(spread, len(whole), places.index(i), places.index(i) + 1)
+            parts.append(e.broadcast(part, (*whole, 1)))
+    return e.concat(parts, len(whole))
 
 
 def _masked(c: Call, x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool) -> Value | None:
@@ -133,23 +150,32 @@ def _of_rows(x: Value, axis: int, index: Value) -> tuple[Dim, ...]:
 
 
 def _by_rows(c: Call, x: Value, axis: int, index: Value, src: Operand, kind: str, *, from_end: bool = False) -> Value:
-    e, at = c.e, c.e.unsqueeze(c.indices(index, shape_of(x)[axis], from_end=from_end), -1)
+    e, at = c.e, c.indices(index, shape_of(x)[axis], from_end=from_end)
     if not isinstance(src, Value):
         src = c.value(src, elem_of(x), _of_rows(x, axis, index))
     elif len(shape_of(src)) < len(shape_of(x)):
         src = e.reshape(src, _of_rows(x, axis, index))
-    out = _combined(c, e.move_axis(x, axis, 0), at, e.move_axis(src, axis, 0), kind)
-    return e.move_axis(out, 0, axis)
+    return _along(c, x, axis, at, src, kind)
+
+
+def _along(c: Call, x: Value, axis: int, at: Value, src: Value, kind: str) -> Value:
+    """Slices of `src` along one dim, each where its index says."""
+    shape = shape_of(src)
+    places = c.e.reshape(at, tuple(d if i == axis else 1 for i, d in enumerate(shape)))
+    return _combined(c, x, c.e.broadcast(places, shape), src, kind, axis)
 
 
 lowers(aten.scatter_reduce.two, write=_scattered)(scatter_reduce)
 lowers(aten.index_reduce.default, write=_by_rows)(scatter_reduce)
 
 
-def _combined(c: Call, x: Value, at: Value, updates: Value, kind: str) -> Value:
-    """Slices written at places; sums of halves are wide."""
+def _combined(c: Call, x: Value, at: Value, updates: Value, kind: str, axis: int | None = None) -> Value:
+    """Slices written at places, or elements at those along an axis; sums of halves are wide."""
     kind, elem = _of_bool(kind, elem_of(x))
-    return c.e(graph.scatter_nd, c.e.cast(x, elem), at, c.e.cast(updates, elem), kind=kind)
+    op, attrs = (graph.scatter_nd, {}) if axis is None else (graph.scatter_along, {"axis": axis})
+    if torch.are_deterministic_algorithms_enabled():
+        attrs["ordered"] = True
+    return c.e(op, c.e.cast(x, elem), at, c.e.cast(updates, elem), kind=kind, **attrs)
 
 
 # into the elements as they lie in memory
