@@ -22,6 +22,9 @@ _NEEDS_BOUNDS = _GATHERS | {graph.concat, graph.pad, graph.reduce_window}
 _REORDERED = frozenset({graph.reshape, graph.slice_, graph.permute, graph.flip})
 """What reads each element of its operand once at most."""
 
+_ONE_TO_ONE = frozenset({graph.reshape, graph.permute, graph.slice_, graph.flip})
+"""Views that read no element twice."""
+
 
 def is_simple(group: Group) -> bool:
     """Whether a group is elementwise work, joining and looking up of tensors only."""
@@ -78,6 +81,8 @@ def why_not_lead(flow: Dataflow, group: Group, consumer: Group, alone: bool, why
         return TOO_MANY
     if consumer.kind == "call":
         return _why_not_before_call(flow, group, consumer, alone, why_not_graft)
+    if consumer.kind == "scatter":
+        return _why_not_before_scatter(flow, group, consumer, alone)
     if consumer.kind not in ("pointwise", "contraction"):
         return f"a {consumer.kind} region computes its operands once per pass"
     if consumer.kind == "contraction" and not alone:
@@ -146,6 +151,22 @@ def _why_not_before_call(
                 return f"{path[0].kind} lies between"
             if (reason := why_not_graft(call, i, before=True)) is not None:
                 return reason
+    return None
+
+
+def _why_not_before_scatter(flow: Dataflow, group: Group, region: Group, alone: bool) -> str | None:
+    """Updates are each read once."""
+    if not alone or any(reader not in {*group.ops, *region.ops} for reader in _readers(flow, group)):
+        return "it has to be written as well"
+    if any(not op.has(Trait.ELEMENTWISE) for op in group.ops):
+        return "only elementwise work is done to what is scattered"
+    for op in region.ops:
+        for v in op.operands[: 2 * (op.kind in graph.SCATTERS)]:
+            if any(source.op in group.inside for source, _ in flow.sources(v)):
+                return "the scatter needs it in memory"
+        for _, path in _read_of(flow, op, group):
+            if (repeating := next((o for o in path if o.kind not in _ONE_TO_ONE), None)) is not None:
+                return f"{repeating.kind} lies between"
     return None
 
 
