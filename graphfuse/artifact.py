@@ -425,6 +425,9 @@ class Executable:
 
     `others` are the same model compiled for other targets, each with its own plan, kernels and weights.
 
+    `shared` are outputs, by number, each with the input whose memory the caller gives it: what the plan does not write
+    of such an output is what the input holds.
+
     `checks` are those of values that it makes as it runs: it reports on them in one output more than its signature has.
 
     A model with host code is `parts`, compiled each by itself, and the `host` program that runs them; it has no plan
@@ -444,6 +447,7 @@ class Executable:
     host: HostGraph | None = None
     parts: tuple[Executable, ...] = ()
     checks: tuple[Check, ...] = ()
+    shared: tuple[tuple[int, int], ...] = ()
 
     @property
     def results(self) -> tuple[TensorSpec, ...]:

@@ -331,6 +331,7 @@ _PROGRAM: dict[str, Form[Any]] = {
     "target": TEXT,
     "meta": OBJECT,
     "checks": optional(listed(Form[Check](lambda check: _CHECK_ROW.write(check.attr), _read_check))),
+    "shared": optional(listed(row(integer(), integer()))),
 }
 
 

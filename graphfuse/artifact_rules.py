@@ -189,6 +189,11 @@ def _check_buffers(executable: Executable) -> None:
             )
         if buffer.kind == "output":
             outputs.append(buffer.index)
+    for output, number in executable.shared:
+        if output >= len(signature.outputs) or number >= len(signature.inputs):
+            raise ArtifactError(f"output {output} shares memory with input {number}: expected numbers of both")
+        if signature.outputs[output].nbytes != signature.inputs[number].nbytes:
+            raise ArtifactError(f"output {output} shares memory with input {number}, which is of another size")
     # an output without a buffer would hand the caller memory nobody wrote
     if sorted(outputs) != list(range(len(known["output"]))):
         raise ArtifactError(f"expected one buffer for each of {len(known['output'])} outputs")

@@ -146,6 +146,7 @@ def _build(func: Func, target: Target, options: Options) -> Executable:
         ir=_texts(done, made),
         ledger=[_decision(d) for d in done.ledger],
         checks=checks_of(done.graph.attrs.get(ATTR, ())),
+        shared=planned.shared,
         meta={"numerics": options.numerics, "precision": options.precision, "fuse": options.fuse},
     )
 

@@ -63,6 +63,10 @@ def readable(tensor: torch.Tensor, mask: int) -> torch.Tensor:
     raise InputError(f"expected a tensor of {tensor.numel()} elements in memory, found one whose memory was freed")
 
 
+def _itself(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
+
+
 class CompiledPart(torch.nn.Module):
     """Runs an executable on tensors. Arguments: tensors in the order of the part's inputs, then the symbols' values."""
 
@@ -88,6 +92,10 @@ class CompiledPart(torch.nn.Module):
         self.watched = tuple((check, locs[check.node]) for check in executable.checks)
         if self.watched:
             self.layouts = (*self.layouts, Layout((len(self.watched),), (1,), torch.int64))
+        self.shared = executable.shared
+        """Results that lie where arguments do, by number: what is copied from the one to the other is there."""
+        for i, _ in self.shared:
+            self.layouts = (*self.layouts[:i], Layout((0,), (1,), self.layouts[i].dtype), *self.layouts[i + 1 :])
         self.device = part.outputs[0].meta["val"].device
         self._allocations: dict[tuple[int, ...], list[Allocation]] = {}
         self.in_pieces = not executable.is_gpu and sum(1 for _ in executable.plan.walk()) >= LEAST_LAUNCHES
@@ -113,9 +121,13 @@ class CompiledPart(torch.nn.Module):
             make(size, stride, dtype)
             for make, size, stride, dtype in self._allocations.get(values) or self._sized(values, tensors)
         ]
+        for i, number in self.shared:
+            outs[i] = tensors[number]
         addresses = [t.data_ptr() for t in (*tensors, *outs)]
         if 0 in addresses or any(map(operator.and_, addresses, self.masks)):
             tensors = list(map(readable, tensors, self.masks))
+            for i, number in self.shared:
+                outs[i] = tensors[number]
             addresses = [t.data_ptr() for t in (*tensors, *outs)]
         run(values, addresses)
         return self._finished(outs, values)
@@ -129,7 +141,9 @@ class CompiledPart(torch.nn.Module):
             tensors = self._compact(tensors)
         tensors = list(map(readable, tensors, self.masks))
         allocations = self._allocations.get(values) or self._sized(values, tensors)
-        makers = [partial(make, *how) for make, *how in allocations]
+        makers: list[Callable[[], torch.Tensor]] = [partial(make, *how) for make, *how in allocations]
+        for i, number in self.shared:
+            makers[i] = partial(_itself, tensors[number])
         return self._finished(self._on_cpu().run_in_pieces(values, tensors, makers, torch.Tensor.data_ptr), values)
 
     def _finished(self, outs: list[torch.Tensor], values: tuple[int, ...]) -> list[torch.Tensor]:
@@ -165,8 +179,8 @@ class CompiledPart(torch.nn.Module):
             (make, tuple(evaluate(d, named) for d in s.size), tuple(evaluate(d, named) for d in s.stride), s.dtype)
             for s in self.layouts
         ]
-        needs_more = self.symbols or self.compacted or self.watched or self.spread or self.executable.is_gpu
-        if self.hastened and not needs_more:
+        needs_more = self.symbols or self.compacted or self.watched or self.spread or self.shared
+        if self.hastened and not (needs_more or self.executable.is_gpu):
             self.hastened(quick_call(self._on_cpu(), made, self.masks, self.forward))
         return made
 

@@ -15,7 +15,7 @@ part, so there are as few as can be. Level by level, parts run before externs; e
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -25,6 +25,7 @@ from torch import fx
 
 from graphfuse.frontends.fx.importer import Part, order_of, results_of, why_not
 from graphfuse.frontends.fx.lowering import LOWERINGS
+from graphfuse.frontends.fx.sizes import dims_of
 
 aten = torch.ops.aten
 
@@ -222,7 +223,44 @@ def part_of(graph: fx.Graph, out: Cut, nodes: list[fx.Node]) -> Part:
                 inputs[n] = None
     outputs = [n for n in graph.nodes if n in inside and _is_tensor(n) and _is_output(n, inside, out)]
     ordered = [n for n in graph.nodes if n in inside]
-    return Part(ordered, tuple(n for n in graph.nodes if n in inputs), outputs)
+    given = [n for n in graph.nodes if n in inputs]
+    return Part(ordered, tuple(given), outputs, _shared(given, outputs, inside, out))
+
+
+def _shared(
+    inputs: Sequence[fx.Node], outputs: Sequence[fx.Node], inside: set[fx.Node], out: Cut
+) -> tuple[tuple[int, int], ...]:
+    """Outputs that are copied into an input which nobody else reads, and do not leave the graph otherwise."""
+    pairs: list[tuple[int, int]] = []
+    for number, node in enumerate(outputs):
+        copies = [u for u in node.users if out.kinds[u] is Kind.COPY_BACK]
+        target = copies[0].args[0] if len(copies) == 1 and copies[0].args[1] is node else None
+        if not isinstance(target, fx.Node) or target not in inputs:
+            continue
+        alone = all(u in inside or u is copies[0] for u in _readers(target, out))
+        stays = all(u is copies[0] or _makes_its_own(u, out) for u in _readers(node, out))
+        if alone and stays and _lies_like(node.meta["val"], target.meta["val"]):
+            pairs.append((number, inputs.index(target)))
+    return tuple(pairs)
+
+
+def _makes_its_own(reader: fx.Node, out: Cut) -> bool:
+    """Whether results of a node are no views of what it reads, and it returns nothing of it."""
+    if out.kinds[reader] is not Kind.EXTERN:
+        return out.kinds[reader] is not Kind.COPY_BACK
+    target = reader.target
+    return isinstance(target, torch._ops.OpOverload) and all(
+        a.alias_info is None for a in (*target._schema.arguments, *target._schema.returns)
+    )
+
+
+def _lies_like(a: Any, b: Any) -> bool:
+    """Whether two tensors have one element, shape and order in memory, without gaps."""
+    return (
+        a.dtype == b.dtype
+        and order_of(a) is not None
+        and (dims_of(a.shape), dims_of(a.stride())) == (dims_of(b.shape), dims_of(b.stride()))
+    )
 
 
 def _is_tensor(node: fx.Node) -> bool:

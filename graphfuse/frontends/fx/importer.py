@@ -43,6 +43,19 @@ class Part:
     nodes: Sequence[fx.Node]
     inputs: Sequence[fx.Node]
     outputs: Sequence[fx.Node]
+    shared: Sequence[tuple[int, int]] = ()
+    """Outputs that are copied into inputs, whose old values nobody needs: they may be written there, by number."""
+
+    @property
+    def written(self) -> frozenset[fx.Node]:
+        """Nodes that make such outputs of their inputs, step by step."""
+        out, inside = set[fx.Node](), set(self.nodes)
+        for number, _ in self.shared:
+            node: Any = self.outputs[number]
+            while node in inside:
+                out.add(node)
+                node = node.args[0]
+        return frozenset(out)
 
 
 def order_of(fake: Any) -> tuple[int, ...] | None:
@@ -124,6 +137,8 @@ def import_part(part: Part) -> Func:
         "outputs": tuple(n.name for n in part.outputs),
         "promised": True,  # torch's guards have checked what nodes need of dims
     }
+    if part.shared:
+        attrs["shared"] = tuple(part.shared)
     attrs |= importer.watched.output(results)
     importer.e.op(control.return_, *results)
     func = dead_code(Func("main", importer.e.root.block(params), attrs))
@@ -146,6 +161,7 @@ class _Importer:
         self.watched = Watched(self.e)
         self.values: dict[fx.Node, tuple[Value | None, ...]] = {}
         self.declined: dict[fx.Node, Declined] = {}
+        self.written = part.written
 
     def params(self, nodes: Sequence[fx.Node]) -> Params:
         """Parameters as they lie in memory; each node stands for the tensor that torch means by it."""
@@ -217,7 +233,8 @@ class _Importer:
         fakes, values = self._arguments(node)
         if why := why_refused(node.target, fakes, result, MOST_USUAL):
             raise Unsupported(f"torch refuses it: {why}")
-        call = Call(self.e, self.watched, outs, fakes, result, _wanted(node, len(outs)), _returned(node))
+        wanted, returned = _wanted(node, len(outs)), _returned(node)
+        call = Call(self.e, self.watched, outs, fakes, result, wanted, returned, node in self.written)
         made = lowering(call, **values)
         if isinstance(made, Value):
             made = (made,)

@@ -166,6 +166,8 @@ class Call:
     """Which of several results are read."""
     returned: frozenset[str] = frozenset()
     """Arguments that the graph also returns: for a gradient, if they are weights."""
+    in_place: bool = False
+    """Whether the result may be written over the first argument."""
 
     @property
     def out(self) -> Tensor:

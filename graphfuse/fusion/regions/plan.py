@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from graphfuse.artifact import Buffer, BufferKind, Loop, Plan, Pointer, Scalar, Step
 from graphfuse.dialects import graph
@@ -38,6 +39,8 @@ class Planned:
 
     plan: Plan
     weights: list[Dense]
+    shared: tuple[tuple[int, int], ...] = ()
+    """Outputs that are to lie where inputs do: of those that `shared` of the function allows, what was made of."""
 
 
 @dataclass
@@ -54,6 +57,8 @@ class _Planner:
     weights: list[Dense] = field(default_factory=list[Dense])
     where: dict[Value, Pointer] = field(default_factory=dict[Value, Pointer])
     now: int = 0
+    shared: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
+    """Buffers of inputs and outputs that are the same memory."""
     _weight_buffers: dict[int, int] = field(default_factory=dict[int, int])
 
     def buffer(self, kind: BufferKind, nbytes: Dim, index: int = 0) -> int:
@@ -87,8 +92,7 @@ class _Planner:
         for op in reversed(block.ops[:-1]):
             for number, result in _in_place(op):
                 root = root_of(op.operands[number])
-                dies = last[root] is op and [root_of(v) for v in op.operands].count(root) == 1
-                if dies and root.op in inside and root.op.kind is graph.region:
+                if _dies(root, op, last) and root.op in inside and root.op.kind is graph.region:
                     self.where.setdefault(root, self.home(result))
             if op.kind is graph.concat:
                 home = self.home(op.result)
@@ -122,7 +126,7 @@ class _Planner:
         read = [self.where[v] for v in op.operands]
         for number, result in _in_place(op):
             source, read[number] = read[number], self.home(result)
-            if source != read[number]:
+            if source != read[number] and (source.buffer, read[number].buffer) not in self.shared:
                 out.append(self._copy(source, read[number], tensor_of(result).nbytes))
                 self.now += top
         pointers = map(self.touch, (*read, *map(self.home, op.results)))
@@ -177,6 +181,32 @@ def _in_place(op: Op) -> Iterator[tuple[int, Value]]:
     return zip(attr_ints(op, "in_place", ()), op.results, strict=False)
 
 
+def _allowed(func: Func) -> list[tuple[int, int]]:
+    """The pairs of an output and an input that may be one memory."""
+    pairs = func.attrs.get("shared", ())
+    assert isinstance(pairs, tuple), "pairs of numbers"
+    return [cast("tuple[int, int]", p) for p in pairs]
+
+
+def _is_written_over(func: Func, output: Value, param: Value) -> bool:
+    """Whether an output is what scatters make of a parameter, each the last reader of what it changes."""
+    last, value = _last_readers(func.body), root_of(output)
+    while value != param:
+        found = next((number for number, r in _in_place(value.op) if r == value), None) if value.op else None
+        if value.op is None or found is None:
+            return False
+        before = root_of(value.op.operands[found])
+        if not _dies(before, value.op, last):
+            return False
+        value = before
+    return root_of(output) != param
+
+
+def _dies(root: Value, op: Op, last: Mapping[Value, Op]) -> bool:
+    """Whether an op is the last reader of a value's memory, and reads it as one operand."""
+    return last[root] is op and [root_of(v) for v in op.operands].count(root) == 1
+
+
 def _last_readers(block: Block) -> dict[Value, Op]:
     """The last op that reads each value's memory, itself or through reshapes; the terminator where a stack has it."""
     out: dict[Value, Op] = {}
@@ -194,9 +224,11 @@ def plan(func: Func, calls: Mapping[str, KernelCall]) -> Planned:
         planner.where[v] = Pointer(planner.buffer("input", tensor_of(v).nbytes, i))
     for i, v in enumerate(func.outputs):
         planner.where[root_of(v)] = Pointer(planner.buffer("output", tensor_of(v).nbytes, i))
+    shared = tuple((o, i) for o, i in _allowed(func) if _is_written_over(func, func.outputs[o], func.params[i]))
+    planner.shared.update((i, len(func.params) + o) for o, i in shared)
     steps = planner.steps(func.body, top=True)
     buffers = [
         replace(b, first=planner.lives[i].first, last=planner.lives[i].last) if i in planner.lives else b
         for i, b in enumerate(planner.buffers)
     ]
-    return Planned(Plan(tuple(buffers), tuple(steps)), planner.weights)
+    return Planned(Plan(tuple(buffers), tuple(steps)), planner.weights, shared)

@@ -224,6 +224,10 @@ def fits_view(c: Call, src: Value, view: Any) -> None:
 def _written(c: Call, self: Value, src: Value, dim: int, begin: Dim, step: int = 1) -> Value:
     """`src` in the place of elements along `dim`."""
     e, size, count = c.e, c.shape[dim], shape_of(src)[dim]
+    if c.in_place and count != 0:
+        line = tuple(count if i == dim else 1 for i in range(len(c.shape)))
+        at = e(graph.add, e(graph.mul, e.iota(line, dim), e.full(line, I64, step)), e.full(line, I64, begin))
+        return e(graph.scatter_along, self, e.broadcast(at, shape_of(src)), c.value(src), axis=dim)
     if step != 1 and count != 0:
         line = tuple(d if i == dim else 1 for i, d in enumerate(c.shape))
         past = e(graph.sub, e.iota(line, dim), e.full(line, I64, begin))

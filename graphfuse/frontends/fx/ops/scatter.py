@@ -106,7 +106,7 @@ def _filled(c: Call, x: Value, places: Sequence[int], shape: Sequence[Dim], at: 
         if i in free:
             parts.append(e(graph.iota, shape=(*whole, 1), elem=I64, axis=len(shape) + free.index(i)))
         else:
-            part = e.slice(spread, len(whole), places.index(i), places.index(i) + 1)
+            part = e.slice(spread, len(whole), places.index(i), 1)
             parts.append(e.broadcast(part, (*whole, 1)))
     return e.concat(parts, len(whole))
 
