@@ -50,12 +50,20 @@ def _is_ordered(made: Updates) -> bool:
 
 
 def _in_order(kernel: Kernel) -> Func:
-    def width(extent: Dim, _: Dim = 0) -> int:
+    """A range of the first index, for as many programs as run at a time."""
+    first = at_most(Updates(kernel).first, kernel.space.ranges)
+
+    def width(extent: Dim) -> int:
         return min(LANES, power_of_two(at_most(extent, kernel.space.ranges)))
+
+    def cut(extent: Dim, others: Dim, is_one: bool) -> tuple[Dim, int]:
+        programs = at_most(others, kernel.space.ranges) * -(-at_most(extent, kernel.space.ranges) // width(extent))
+        ranges = kernel.machine.multiprocessors // max(1, programs) if is_one else 1
+        return width(extent), max(1, min(ranges, first))
 
     def tiles(size: Dim) -> list[Piece]:
         lanes = width(size)
         return [Piece(0, 1, lanes, None if size == lanes else size)]
 
-    func = in_order(kernel, width, tiles)
+    func = in_order(kernel, cut, tiles)
     return replace(func, attrs={**func.attrs, "warps": LANES // WARP})

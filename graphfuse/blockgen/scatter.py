@@ -1,6 +1,7 @@
 """Emits scatters, which change what is in memory already, in the order of the updates: later ones win.
 
-A program has a piece of the dims that no index is for, and makes all updates of it, one after the other.
+A program has a piece of the dims that no index is for, or a range of the first dim that indices are for, and makes all
+updates of it, one after the other.
 """
 
 from __future__ import annotations
@@ -17,13 +18,12 @@ from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.tiling import Piece, pieces
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Value, attr_int, attr_ints
-from graphfuse.ir.types import I64
 from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, minimum, static
 
 PARTS = 8
-"""A dim that no index is for is cut in about so many, which all read the indices."""
-LEAST = 32
-"""Elements of a part, at least."""
+"""A dim is cut in so many at most: all of them read the indices."""
+LEAST_BYTES = 256
+"""Of a part: slices lie anywhere, and each costs its latency."""
 
 
 class Updates:
@@ -56,6 +56,11 @@ class Updates:
         analysis.touch(self.op.result, self.target(at, found))
         return analysis.found
 
+    @property
+    def first(self) -> Dim:
+        """The extent of the first dim that indices are for; 1 if there is none."""
+        return next((self.sizes[dim] for _, dim in self._read(tuple(0 for _ in self.shape))), 1)
+
     def is_one_place(self, walk: Walk, dim: Merged) -> bool:
         """Whether all along a dim have one index."""
         reads = [self.kernel.reads(self.indices, where) for where, _ in self._read(as_index(walk.names))]
@@ -74,14 +79,18 @@ class Updates:
         before = () if self._axis is None else at[: self._axis]
         return (*before, *places, *at[self.named.stop :])
 
-    def places(self, at: Index) -> tuple[list[Dim], Value | None]:
-        """What the indices of an update say, from the end when negative, and whether that is in range."""
+    def places(self, at: Index, within: tuple[Dim, Dim] | None = None) -> tuple[list[Dim], Value | None]:
+        """What the indices of an update say, from the end when negative, and whether that is in range.
+
+        `within` is that range for the first of them.
+        """
         ev, found, inside = self.kernel.ev, list[Dim](), None
         for where, dim in self._read(at):
             size = self.sizes[dim]
+            low, high = (0, size) if found or within is None else within
             code = from_the_end(ev, ev.value(self.indices, where), size)
-            for test, bound in ((block.ge, ev.const(0, I64)), (block.lt, ev.index(size))):
-                inside = ev.both(inside, ev.emit(test, *ev.unified([code, bound])))
+            for test, bound in ((block.ge, low), (block.lt, high)):
+                inside = ev.both(inside, ev.emit(test, *ev.unified([code, ev.index(bound)])))
             found.append(ev.bind("g", 0, size - 1, code))
         return found, inside
 
@@ -95,26 +104,28 @@ class Updates:
             ev.store(self.out, target, update)
 
 
-Cut = Callable[[Dim, Dim], Dim]
-"""How long the parts of a dim are, given also how many programs there are for each of them."""
+Cut = Callable[[Dim, Dim, bool], tuple[Dim, int]]
+"""How a scatter is shared out, by its innermost free dim, the programs that there are for that, and whether all of it
+goes to one place: the length of the dim's parts, and how many ranges of the first index there are."""
 
 
 def emit(kernel: Kernel) -> Func:
-    """Parts of a few vectors or more."""
-    vector = kernel.machine.lanes(element_of(kernel.outputs[0]))
+    """Programs for parts of slices."""
+    elem = element_of(kernel.outputs[0])
+    vector, least = kernel.machine.lanes(elem), LEAST_BYTES // max(1, elem.bytes)
 
-    def part(extent: Dim, others: Dim) -> Dim:
+    def cut(extent: Dim, others: Dim, _: bool) -> tuple[Dim, int]:
         if kernel.space.below(PARTS, others):
-            return extent
+            return extent, 1
         if not isinstance(extent, int):
-            return LEAST * PARTS
-        least = max(LEAST, -(-extent // (PARTS * vector)) * vector)
-        return next((n for n in range(least, 2 * least, vector) if extent % n == 0), min(least, extent))
+            return least * PARTS, 1
+        wanted = max(least, -(-extent // (PARTS * vector)) * vector)
+        return next((n for n in range(wanted, 2 * wanted, vector) if extent % n == 0), min(wanted, extent)), 1
 
-    return in_order(kernel, part, lambda size: pieces(size, vector * 4, vector))
+    return in_order(kernel, cut, lambda size: pieces(size, vector * 4, vector))
 
 
-def in_order(kernel: Kernel, part: Cut, tiles: Callable[[Dim], list[Piece]]) -> Func:
+def in_order(kernel: Kernel, shared: Cut, tiles: Callable[[Dim], list[Piece]]) -> Func:
     """Loops over the dims that have indices, inside of programs over the others; lanes along the innermost of them."""
     made, ev = Updates(kernel), kernel.ev
     walk = made.walk()
@@ -122,11 +133,14 @@ def in_order(kernel: Kernel, part: Cut, tiles: Callable[[Dim], list[Piece]]) -> 
     named, free = ([d for d in dims if (d.last in made.named) is is_named] for is_named in (True, False))
     inner = free.pop() if free and free[-1] is dims[-1] else None
     extent = inner.extent if inner else 1
-    cut = part(extent, positions([d.extent for d in free])) if inner else 1
-    grid, (*outer, number) = programs(kernel, [*(d.extent for d in free), ceildiv(extent, cut)])
+    is_one = inner is None or made.is_one_place(walk, inner)
+    cut, ranges = shared(extent, positions([d.extent for d in free]), is_one)
+    grid, (*outer, number, share) = programs(kernel, [*(d.extent for d in free), ceildiv(extent, cut), ranges])
     start, size = number * cut, cut
     if exact_div(extent, cut) is None:
         size = ev.bind("size", 1, cut, ev.index(minimum(extent - start, cut)))
+    rows = ceildiv(made.first, ranges)
+    within = None if ranges == 1 else (share * rows, minimum(share * rows + rows, made.first))
 
     def index(at: Index, position: Dim) -> Index:
         by_dim = dict(zip((*named, *free), (*at, *outer), strict=True))
@@ -140,10 +154,10 @@ def in_order(kernel: Kernel, part: Cut, tiles: Callable[[Dim], list[Piece]]) -> 
             for_piece(kernel, piece, lambda position, _: body(position), start=start)
 
     def step(at: Index, _: Carried) -> None:
-        if inner and not made.is_one_place(walk, inner):
-            along(lambda position: made.apply(index(at, position), *made.places(index(at, position))))
+        if not is_one:
+            along(lambda position: made.apply(index(at, position), *made.places(index(at, position), within)))
             return
-        places, inside = made.places(index(at, start))
+        places, inside = made.places(index(at, start), within)
 
         def write() -> None:
             along(lambda position: made.apply(index(at, position), places, None))
@@ -154,4 +168,5 @@ def in_order(kernel: Kernel, part: Cut, tiles: Callable[[Dim], list[Piece]]) -> 
             ev.branch(inside, write)
 
     nest(ev, [d.extent for d in named], step)
-    return kernel.finish(grid, 1 + positions([d.extent for d in named]) * (2 + floordiv(cut, 8)))
+    updates = positions([d.extent for d in named])
+    return kernel.finish(grid, 1 + updates * 2 + floordiv(updates * cut, 8 * ranges))

@@ -502,6 +502,10 @@ SCATTER = (
     case("scatter", "nd_elements", "x: 5x4xf32, i: 2x3x2xi64, u: 2x3xf32", "y = scatter_nd(x, i, u); return(y)",
         indices=4),
     case("scatter", "nd_whole", "x: 5x4xf32, i: 2x0xi64, u: 2x5x4xf32", "y = scatter_nd(x, i, u); return(y)"),
+    *(case("scatter", f"along_{name}", "x: 5x300xf32, i: 7x1xi64, u: 7x300xf32", f"""
+        j = broadcast(i) {{shape = [7, 300]}}; v = mul(u, u)
+        y = scatter_along(x, j, v) {{axis = 0, kind = "add"{order}}}; return(y)""", indices=5)
+      for name, order in (("rows", ""), ("rows_in_order", ", ordered = true"))),
     case("scatter", "into_generated", "i: 6x1xi64, u: 6xf32", """
         z = full() {shape = [9], elem = f32, value = 1.0}; y = scatter_nd(z, i, u) {kind = "add"}
         return(y)""", indices=9),

@@ -259,6 +259,8 @@ GPU_SERIAL = (
          indices=300),
     case("scatter", "long_rows", "x: 5x3000xf32, i: 4x1xi64, u: 4x3000xf32",
          'y = scatter_nd(x, i, u) {kind = "add"}; return(y)', indices=5),
+    case("scatter", "in_order", "x: 300x70xf16, i: 20x1xi64, u: 20x70xf16",
+         'y = scatter_nd(x, i, u) {kind = "add", ordered = true}; return(y)', indices=300),
     case("scatter", "cells", "x: 9x70xf32, i: 200x2xi32, u: 200xf32",
          'y = scatter_nd(x, i, u) {kind = "max"}; return(y)', indices=9),
     case("scatter", "many", "x: 9x8xi32, i: 5000x1xi64, u: 5000x8xi32",

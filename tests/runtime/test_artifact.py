@@ -442,6 +442,8 @@ BROKEN = [
         replace(GOOD, checks=(Check("/take", "i", "indices", 0, sym("k")),)),
         "a check names the undeclared symbol 'k'",
     ),
+    (replace(GOOD, shared=((0, 9),)), "output 0 shares memory with input 9: expected numbers of both"),
+    (replace(GOOD, shared=((0, 1),)), "output 0 shares memory with input 1, which is of another size"),
     (replace(GOOD, target="gpu"), "expected code for 'gpu', found cpu:host"),
     (replace(GOOD, kernels=GOOD.kernels * 2), "two kernels are called 'add'"),
     (replace(GOOD, weights=GOOD.weights * 2), "two weights are called 'w'"),

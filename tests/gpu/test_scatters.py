@@ -1,0 +1,154 @@
+"""Random scatters beside numpy, one update after the other: on this processor, and on GPUs, which are emulated."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+
+import numpy as np
+import pytest
+
+from graphfuse.blockgen.lower import EMITTERS, GPU_EMITTERS, lower_region
+from graphfuse.dialects import graph
+from graphfuse.fusion.regions.outline import outline
+from graphfuse.fusion.simplify.canonicalize import canonicalize
+from graphfuse.gpu.emulator import Buffer
+from graphfuse.gpu.lower import emit_ptx
+from graphfuse.gpu.pipeline import compile_functions
+from graphfuse.interp import graph as interp
+from graphfuse.interp.arrays import COMBINE
+from graphfuse.ir.core import attr_int, attr_ints
+from graphfuse.ir.dense import numpy_dtype
+from graphfuse.ir.types import Scalar
+from graphfuse.llvm.host import parse_target
+from graphfuse.llvm.loader import load_object
+from graphfuse.targets import Target
+from graphfuse.targets.backend import backend_of
+from tests.blockgen.support import graph_func
+from tests.gpu.launching import emulate
+
+FEW, MANY = 24, 200
+SIZES = (1, 2, 3, 5, 7, 8, 13, 16, 31, 32, 37, 64, 97, 128, 131, 257)
+ELEMS = ("f32", "f32", "f16", "bf16", "f64", "i64", "i32", "i16", "i8", "u8", "bool")
+
+
+class Drawn:
+    """A function with one scatter, and arguments: small whole numbers, of which every order makes the same sums."""
+
+    def __init__(self, seed):
+        self.draw, self.rng = random.Random(seed), np.random.default_rng(seed)
+        self.elem = self.draw.choice(ELEMS)
+        kinds = ("set", "max") if self.elem == "bool" else ("set", "add", "add", "mul", "min", "max")
+        self.kind, self.beyond = self.draw.choice(kinds), self.draw.choice((0, 0, 2))
+        self.shape = self.sizes(self.draw.randint(1, 4), 1500)
+        # without an order, what is stored twice may be either
+        is_ordered = self.kind == "set" or self.draw.random() < 0.2
+        self.attrs = f'kind = "{self.kind}"' + (", ordered = true" if is_ordered else "")
+        (updates, index, scatter) = self.draw.choice((self.along, self.slices))()
+        given, view = self.viewed(updates)
+        arrays = {"x": self.numbers(self.shape), "i": index, "u": self.numbers(given)}
+        self.arrays = list(arrays.values())
+        names = {"x": self.elem, "i": f"i{8 * index.itemsize}", "u": self.elem}
+        params = ", ".join(f"{n}: {'x'.join(map(str, (*a.shape, names[n])))}" for n, a in arrays.items())
+        of = self.draw.choice(("z", "t", "x"))
+        one = "true" if self.elem == "bool" else "1.0" if "f" in self.elem else "1"
+        larger = "or" if self.elem == "bool" else "max"
+        before = f"z = full() {{shape = {self.shape}, elem = {self.elem}, value = {one}}}; t = {larger}(x, z); {view}"
+        self.func = graph_func(params, f"{before} {scatter.replace('TARGET', of)}; return(y)")
+
+    def sizes(self, rank, most):
+        out = []
+        for _ in range(rank):
+            out.append(self.draw.choice([s for s in SIZES if s <= most]))
+            most //= out[-1]
+        return out
+
+    def numbers(self, shape):
+        low, high = (1, 3) if self.kind == "mul" else (0, 2) if self.elem in ("bool", "u8") else (-2, 3)
+        return self.rng.integers(low, high, shape).astype(numpy_dtype(Scalar(self.elem)))
+
+    def places(self, size, shape):
+        """Indices of a dim, from its end too, some of them out of range."""
+        found = self.rng.integers(-size - self.beyond, size + self.beyond, shape)
+        return found.astype(self.draw.choice((np.int32, np.int64)))
+
+    def along(self):
+        axis = self.draw.randrange(len(self.shape))
+        updates = [self.draw.choice((s, s, -(-s // 2))) for s in self.shape]
+        updates[axis] = self.draw.choice((0, 1, 7, 33))
+        given = [s if d == axis or self.draw.random() < 0.5 else 1 for d, s in enumerate(updates)]
+        spread = f"j = broadcast(i) {{shape = {updates}}}"
+        scatter = f"{spread}; y = scatter_along(TARGET, j, w) {{axis = {axis}, {self.attrs}}}"
+        return updates, self.places(self.shape[axis], given), scatter
+
+    def slices(self):
+        depth, lead = self.draw.randint(0, len(self.shape)), self.sizes(self.draw.randint(0, 2), 12)
+        columns = [self.places(n, lead) for n in self.shape[:depth]]
+        index = np.stack(columns, -1) if columns else np.zeros((*lead, 0), np.int64)
+        return [*lead, *self.shape[depth:]], index, f"y = scatter_nd(TARGET, i, w) {{{self.attrs}}}"
+
+    def viewed(self, shape):
+        """What the parameter's shape is, and how updates are made of it."""
+        order = self.draw.sample(range(len(shape)), len(shape))
+        back = [order.index(i) for i in range(len(order))]
+        given = [shape[i] for i in order]
+        computed = f"{'or' if self.elem == 'bool' else 'max'}(u, u)"
+        made = computed if self.draw.random() < 0.5 else f"reshape(u) {{shape = {given}}}"
+        return given, f"v = {made}; w = permute(v) {{perm = {back}}};"
+
+
+def applied(op, x, index, updates):
+    """A scatter by the book."""
+    kind, out = str(op.attrs["kind"]), x.copy()
+    for at in np.ndindex(index.shape if op.kind is graph.scatter_along else index.shape[:-1]):
+        if op.kind is graph.scatter_along:
+            axis = attr_int(op, "axis")
+            named, place = [(int(index[at]), axis)], list(at)
+        else:
+            named, place = [(int(i), d) for d, i in enumerate(index[at])], [0] * index.shape[-1]
+        for i, d in named:
+            place[d] = i + x.shape[d] if i < 0 else i
+        if all(0 <= p < n for p, n in zip(place, x.shape, strict=False)):
+            where = tuple(place)
+            out[where] = updates[at] if kind == "set" else COMBINE[kind](out[where], updates[at])
+    return out
+
+
+def on_cpu(kernel, target, arrays):
+    """Programs in any order."""
+    found = load_object(backend_of(target).kernel_code(kernel).code.object, [kernel.name])
+    args, scratch = np.array([a.ctypes.data for a in arrays], np.int64), np.zeros(1 << 16, np.uint8)
+    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+    room = scratch.ctypes.data + -scratch.ctypes.data % 64
+    for i in np.random.default_rng(0).permutation(kernel.attrs["grid"]).tolist():
+        call(found.address(kernel.name))(args.ctypes.data, i, i + 1, room)
+
+
+@pytest.mark.parametrize("seed", [pytest.param(s, marks=() if s < FEW else pytest.mark.full) for s in range(MANY)])
+def test_random_scatters(seed):
+    case = Drawn(seed)
+    func, _ = outline(canonicalize(case.func))
+    env = dict(zip(func.params, case.arrays, strict=True))
+    for op in func.body.ops[:-1]:
+        operands = [env[v] for v in op.operands]
+        if op.kind is not graph.region or op.attrs["kind"] != "scatter":
+            env.update(zip(op.results, interp.evaluate_op(op, operands, {}), strict=True))
+            continue
+        inner = dict(zip(op.body.params.values, operands, strict=True))
+        for o in op.body.ops[:-1]:
+            given = [inner[v] for v in o.operands]
+            made = (applied(o, *given),) if o.kind in graph.SCATTERS else interp.evaluate_op(o, given, {})
+            inner.update(zip(o.results, made, strict=True))
+        (want,) = (inner[v] for v in op.body.terminator.operands)
+        for name in ("cpu", "cuda:sm_80", "cuda:sm_90a"):
+            target = Target.parse(name) if name != "cpu" else parse_target(name)
+            kernel = lower_region(op, "k", {}, backend_of(target).machine, EMITTERS if name == "cpu" else GPU_EMITTERS)
+            (number,) = attr_ints(op, "in_place")
+            got, dense = operands[number].copy(), [np.ascontiguousarray(a) for a in operands]
+            if name == "cpu":
+                on_cpu(kernel, target, [*dense, got])
+            elif kernel.attrs["grid"]:
+                lowered = compile_functions([kernel], target)
+                emulate(emit_ptx(lowered), lowered.kernels[0], [*dense, Buffer(got)], seed=seed)
+            np.testing.assert_array_equal(got, want, err_msg=name)
+        env[op.results[0]] = want
