@@ -17,8 +17,8 @@ from graphfuse.blockgen import (
     graft,
     pointwise,
     reduction,
+    scan,
     scatter,
-    serial,
     topk,
 )
 from graphfuse.blockgen.kernel import Kernel
@@ -35,7 +35,7 @@ EMITTERS: Emitters = {
     "reduction": reduction.emit,
     "contraction": contraction.emit,
     "attention": attention.emit,
-    "scan": serial.emit_scan,
+    "scan": scan.emit,
     "scatter": scatter.emit,
     "topk": topk.emit,
     "call": graft.emit,

@@ -15,7 +15,7 @@ SCANNED = 4
 """Vectors of a line that are scanned at once."""
 
 
-def emit_scan(kernel: Kernel) -> Func:
+def emit(kernel: Kernel) -> Func:
     """A program for each part of a line, in tiles; of a tile of lines side by side, when the axis is not innermost."""
     (op,) = (op for op in kernel.body.ops if op.kind is graph.cumulate)
     scan = Scan.of(op)
