@@ -12,7 +12,7 @@ from tests.gpu.programs import check, emulate
 
 INTEGERS = ["i16", "u16", "i32", "u32", "i64", "u64"]
 FLOATS = ["f16", "bf16", "f32", "f64"]
-KINDS = {k: INTEGERS + FLOATS for k in ("add", "sub", "mul", "min", "max", "exchange")}
+KINDS = dict.fromkeys(("add", "sub", "mul", "min", "max", "exchange"), INTEGERS + FLOATS)
 KINDS |= dict.fromkeys(("and", "or", "xor"), INTEGERS)
 TARGETS = pytest.mark.parametrize("target", [SM_80, SM_90A], ids=str)
 
