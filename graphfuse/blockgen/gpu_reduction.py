@@ -122,8 +122,7 @@ class _GpuRows(RowKernel):
         grid, beside, at = tiled_programs(kernel, [d.extent for d in self.outer], {i: height})
         self.at = tuple(at)
         inner, row = self._row_lanes(widths, size if flat else 0)
-        dims = self.row[:1] if flat or not self.row else self.row
-        where = dims or [Merged(len(self.domain), len(self.domain), 1)]
+        where = (self.row[:1] if flat else self.row) or [Merged(len(self.domain), len(self.domain), 1)]
         lanes = self._lanes(list(zip(where, inner, strict=True)), beside)
         in_whole_or_part(kernel, lanes, lambda: self._tile(row, self._folded(where)))
         tile = size * height
