@@ -135,9 +135,10 @@ def in_order(kernel: Kernel, shared: Cut, tiles: Callable[[Dim], list[Piece]]) -
     extent = inner.extent if inner else 1
     is_one = inner is None or made.is_one_place(walk, inner)
     cut, ranges = shared(extent, positions([d.extent for d in free]), is_one)
-    grid, (*outer, number, share) = programs(kernel, [*(d.extent for d in free), ceildiv(extent, cut), ranges])
+    parts = 1 if cut == extent else ceildiv(extent, cut)
+    grid, (*outer, number, share) = programs(kernel, [*(d.extent for d in free), parts, ranges])
     start, size = number * cut, cut
-    if exact_div(extent, cut) is None:
+    if parts != 1 and exact_div(extent, cut) is None:
         size = ev.bind("size", 1, cut, ev.index(minimum(extent - start, cut)))
     rows = ceildiv(made.first, ranges)
     within = None if ranges == 1 else (share * rows, minimum(share * rows + rows, made.first))

@@ -506,6 +506,10 @@ SCATTER = (
         j = broadcast(i) {{shape = [7, 300]}}; v = mul(u, u)
         y = scatter_along(x, j, v) {{axis = 0, kind = "add"{order}}}; return(y)""", indices=5)
       for name, order in (("rows", ""), ("rows_in_order", ", ordered = true"))),
+    case("scatter", "many_lines", "x: 20x5x(n)xf32, i: 20x7x(n)xi64, u: 20x7x(n)xf32",
+         'y = scatter_along(x, i, u) {axis = 1, kind = "add"}; return(y)', N, over("n", values=(0, 1, 40)), indices=5),
+    case("scatter", "unknown_columns", "x: 5x(n)xf32, i: 7x1xi64, u: 7x(n)xf32",
+         'y = scatter_nd(x, i, u) {kind = "min"}; return(y)', "n in 0..4096", over("n", values=(0, 3, 600)), indices=5),
     case("scatter", "into_generated", "i: 6x1xi64, u: 6xf32", """
         z = full() {shape = [9], elem = f32, value = 1.0}; y = scatter_nd(z, i, u) {kind = "add"}
         return(y)""", indices=9),
