@@ -138,7 +138,7 @@ def in_order(kernel: Kernel, shared: Cut, tiles: Callable[[Dim], list[Piece]]) -
     parts = 1 if cut == extent else ceildiv(extent, cut)
     grid, (*outer, number, share) = programs(kernel, [*(d.extent for d in free), parts, ranges])
     start, size = number * cut, cut
-    if parts != 1 and exact_div(extent, cut) is None:
+    if cut != extent and exact_div(extent, cut) is None:
         size = ev.bind("size", 1, cut, ev.index(minimum(extent - start, cut)))
     rows = ceildiv(made.first, ranges)
     within = None if ranges == 1 else (share * rows, minimum(share * rows + rows, made.first))
