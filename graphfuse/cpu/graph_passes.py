@@ -7,6 +7,7 @@ from graphfuse.fusion.conv.winograd import winograd
 from graphfuse.fusion.passes import ATTENTION, BYTES, CHANGES_ROUNDING, for_numerics
 from graphfuse.fusion.precision.lower_precision import lower_precision
 from graphfuse.fusion.products.multiply_vector import multiply_vector
+from graphfuse.fusion.products.repeat_cheap import repeat_cheap
 from graphfuse.fusion.products.search_rows import search_rows
 from graphfuse.fusion.products.split_long_sums import split_long_reductions
 from graphfuse.fusion.quantised.multiply_bytes import bytes_along_channels
@@ -39,4 +40,11 @@ def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:
         passes = (*passes, *ATTENTION)
     if precision != "f32":
         passes = (*passes, lower_precision.given(to=scalar(precision)))
-    return (*passes, multiply_vector, search_rows, split_long_reductions, pack_weights.given(target=str(target)))
+    return (
+        *passes,
+        multiply_vector,
+        search_rows,
+        split_long_reductions,
+        pack_weights.given(target=str(target)),
+        repeat_cheap,
+    )
