@@ -140,12 +140,28 @@ def fold_row(ev: Evaluator, tiles: RowTiles, folds: Sequence[Fold], axes: Sequen
     def step(at: Index, carried: Carried) -> list[Value]:
         return [f.combined(ev, before, f.at(at)) for f, before in zip(folds, carried, strict=True)]
 
+    runs = list(tiles(step, lambda shape: tuple(f.start(ev, shape) for f in folds)))
+    if not runs:  # a row of nothing
+        return [ev.cast(f.start(ev, None), f.elem) for f in folds]
     totals: list[Value] = []
-    for partial in tiles(step, lambda shape: tuple(f.start(ev, shape) for f in folds)):
-        parts = [across(ev, f.kind, tile, axes, f.wide) for f, tile in zip(folds, partial, strict=True)]
-        totals = [f.of_two(ev, *both) for f, *both in zip(folds, totals, parts, strict=True)] if totals else parts
-    totals = totals or [f.start(ev, None) for f in folds]  # a row of nothing
+    for f, *partial in zip(folds, *runs, strict=True):
+        total, *others = narrowed(ev, f.kind, partial) if len(partial) > 1 else partial
+        for other in others:
+            total = f.of_two(ev, total, other)
+        totals.append(across(ev, f.kind, total, axes, f.wide))
     return [ev.cast(total, f.elem) for f, total in zip(folds, totals, strict=True)]
+
+
+def narrowed(ev: Evaluator, kind: str, tiles: Sequence[Value]) -> list[Value]:
+    """Tiles of one dim with as many lanes as the narrowest: lanes so far apart are reduced."""
+    width = min(tile_of(t).shape[0] for t in tiles)
+    out: list[Value] = []
+    for tile in tiles:
+        times = tile_of(tile).shape[0] // width
+        if times > 1:
+            tile = ev.emit(block.reduce, ev.emit(block.reshape, tile, shape=(times, width)), axis=0, kind=kind)
+        out.append(tile)
+    return out
 
 
 def live_or_neutral(ev: Evaluator, kind: str, elem: Scalar, got: Value) -> Value:
