@@ -18,7 +18,8 @@ from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, readers, rebuild
 from graphfuse.symbolic import product
 
-CHEAP = (graph.cast, graph.add, graph.sub, graph.mul, graph.neg, graph.max_, graph.min_)
+CHEAP = (graph.cast, graph.add, graph.sub, graph.neg, graph.max_, graph.min_)
+"""No products: `fast` would round them once with what is added in one copy, and by themselves in another."""
 MOST_OPS = 4
 """Ops between an input and what is made again."""
 SMALL = 8
