@@ -165,7 +165,8 @@ def measured(case: Case, args: Any) -> dict[str, Any]:
     if args.avx2:
         _without_avx512()
     torch.set_num_threads(args.threads if device == "cpu" else torch.get_num_threads())
-    torch.backends.cudnn.benchmark = True
+    if device == "cuda":
+        torch.backends.cudnn.benchmark = True
     functorch_config.enable_autograd_cache = False  # its graphs tell nothing
     subject = Subject(case, device)
     wide = Subject(case, device, "float64")

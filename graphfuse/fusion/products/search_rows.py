@@ -21,7 +21,7 @@ from graphfuse.fusion.simplify.simplify_movement import broadcasted, reshaped
 from graphfuse.ir.core import Func, Op, attr_int, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, common_subexpressions, given, rule_with, sweep
-from graphfuse.ir.types import I32
+from graphfuse.ir.types import BOOL, I32
 from graphfuse.symbolic import Ranges, bounds
 
 SHORTEST = 32
@@ -37,7 +37,7 @@ def place_of_extreme(op: Op, ranges: Ranges) -> Replacement | None:
     t, axis = tensor_of(x), attr_int(op, "axis")
     kind, keep, last = str(op.attrs["kind"]), bool(op.attrs.get("keepdims")), bool(op.attrs.get("last"))
     least, most = bounds(t.shape[axis], ranges)
-    if any(d != 1 for d in t.shape[axis + 1 :]) or least < SHORTEST or most > LONGEST:
+    if t.elem == BOOL or any(d != 1 for d in t.shape[axis + 1 :]) or least < SHORTEST or most > LONGEST:
         return None
     value = graph.reduce(x, axes=(axis,), kind=kind, keepdims=keep, loc=op.loc).result
     kept = tuple(1 if i == axis else d for i, d in enumerate(t.shape))
