@@ -31,7 +31,7 @@ from graphfuse.blockgen.gpu_tiles import (
 from graphfuse.blockgen.index import Index, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import AtIndex, Carried, Fold, across, live_or_neutral
-from graphfuse.blockgen.reduction import RowKernel
+from graphfuse.blockgen.reduction import RowKernel, is_sum_across
 from graphfuse.blockgen.tiling import cost_per_element
 from graphfuse.dialects import block, graph
 from graphfuse.dialects.elementwise import neutral
@@ -53,10 +53,9 @@ DEEP = 4
 
 def emit(kernel: Kernel) -> Func:
     """Rows as tiles, or rows in chunks; for rows of unknown length both."""
-    rows = _GpuRows(kernel)
-    if rows.is_sum_across and (reduction := gpu_axis_reduction.find(kernel)) is not None:
+    if is_sum_across(kernel) and (reduction := gpu_axis_reduction.find(kernel)) is not None:
         return gpu_axis_reduction.emit(kernel, reduction)
-    return rows.emit()
+    return _GpuRows(kernel).emit()
 
 
 class _GpuRows(RowKernel):

@@ -26,7 +26,7 @@ def emit(kernel: Kernel) -> Func:
     """All updates at once, if they may be."""
     made, ev = Updates(kernel), kernel.ev
     if _is_ordered(made):
-        return _in_order(kernel)
+        return _in_order(made)
     if positions(made.shape) == 0:
         return kernel.finish(0, 1, {"warps": 1})
 
@@ -49,9 +49,9 @@ def _is_ordered(made: Updates) -> bool:
     return bool(made.op.attrs.get("ordered", False)) or (made.kind != "set" and (rounds or elem.bits < 16))
 
 
-def _in_order(kernel: Kernel) -> Func:
+def _in_order(made: Updates) -> Func:
     """A range of the first index, for as many programs as run at a time."""
-    first = at_most(Updates(kernel).first, kernel.space.ranges)
+    kernel, first = made.kernel, at_most(made.first, made.kernel.space.ranges)
 
     def width(extent: Dim) -> int:
         return min(LANES, power_of_two(at_most(extent, kernel.space.ranges)))
@@ -65,5 +65,5 @@ def _in_order(kernel: Kernel) -> Func:
         lanes = width(size)
         return [Piece(0, 1, lanes, None if size == lanes else size)]
 
-    func = in_order(kernel, cut, tiles)
+    func = in_order(made, cut, tiles)
     return replace(func, attrs={**func.attrs, "warps": LANES // WARP})

@@ -30,10 +30,16 @@ from graphfuse.symbolic import Dim, bounds, ceildiv, minimum, product, substitut
 
 def emit(kernel: Kernel) -> Func:
     """One program per row, or for rows side by side; a sum alone over anything else is a loop for each result."""
-    rows = RowKernel(kernel)
-    if rows.is_sum_across:
-        return pointwise.emit(kernel)
-    return rows.emit()
+    return pointwise.emit(kernel) if is_sum_across(kernel) else RowKernel(kernel).emit()
+
+
+def is_sum_across(kernel: Kernel) -> bool:
+    """Whether it is one reduction, not of whole rows of memory, and what follows from its results alone."""
+    first, *more = (op for op in kernel.body.ops if op.kind is graph.reduce)
+    domain, axes = shape_of(first.operands[0]), attr_ints(first, "axes")
+    kept = [i for i, d in enumerate(domain) if i not in axes and d != 1]
+    across = any(i < kept[-1] and domain[i] != 1 for i in axes) if kept else False
+    return across and not more and all(product(shape_of(v)) != product(domain) for v in kernel.outputs)
 
 
 class RowKernel:
@@ -65,12 +71,6 @@ class RowKernel:
         borders = [i for i in range(1, len(self.domain)) if (i in axes) != (i - 1 in axes)]
         dims = Walk.over(kernel.space, self.domain, walk).merge(borders)
         return [d for d in dims if d.first not in axes], [d for d in dims if d.first in axes]
-
-    @property
-    def is_sum_across(self) -> bool:
-        """Whether it is one reduction, not of whole rows of memory, and what follows from its results alone."""
-        trailing = not self.outer or all(d.first > self.outer[-1].first for d in self.row)
-        return len(self.reduces) == 1 and not self.whole and not trailing
 
     def is_row_value(self, value: Value) -> bool:
         """Whether `value` has one element per row rather than one per domain element."""

@@ -122,13 +122,12 @@ def emit(kernel: Kernel) -> Func:
         wanted = max(least, -(-extent // (PARTS * vector)) * vector)
         return next((n for n in range(wanted, 2 * wanted, vector) if extent % n == 0), min(wanted, extent)), 1
 
-    return in_order(kernel, cut, lambda size: pieces(size, vector * 4, vector))
+    return in_order(Updates(kernel), cut, lambda size: pieces(size, vector * 4, vector))
 
 
-def in_order(kernel: Kernel, shared: Cut, tiles: Callable[[Dim], list[Piece]]) -> Func:
+def in_order(made: Updates, shared: Cut, tiles: Callable[[Dim], list[Piece]]) -> Func:
     """Loops over the dims that have indices, inside of programs over the others; lanes along the innermost of them."""
-    made, ev = Updates(kernel), kernel.ev
-    walk = made.walk()
+    kernel, ev, walk = made.kernel, made.kernel.ev, made.walk()
     dims = walk.merge()
     named, free = ([d for d in dims if (d.last in made.named) is is_named] for is_named in (True, False))
     inner = free.pop() if free and free[-1] is dims[-1] else None

@@ -8,6 +8,7 @@ from graphfuse.gpu import lower
 from graphfuse.gpu.emulator import Buffer, Emulator, Im2colMap, TensorMap
 from graphfuse.gpu.pipeline import compile_functions
 from graphfuse.interp.block import launch
+from graphfuse.ir.core import attr_ints
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.parser import parse
 from graphfuse.ir.types import Scalar
@@ -66,6 +67,15 @@ def _tensor_map(spec, argument, symbols):
 def results(arrays):
     """Arrays as a kernel's results: nothing may be read before it was written."""
     return [Buffer(a, initialised=False) for a in arrays]
+
+
+def outputs_of(region, inputs, like):
+    """Arrays for what a region computes, and as a launch takes them: what is written in place holds the operand."""
+    got = [np.full(a.shape, 99).astype(a.dtype) for a in like]
+    written = attr_ints(region, "in_place", ()) if region else ()
+    for number, out in zip(written, got, strict=False):
+        out[...] = inputs[number]
+    return got, [*map(Buffer, got[: len(written)]), *results(got[len(written) :])]
 
 
 def check(text, inputs, outputs, *, target=SM_80, seed=0, symbols=None, equal=np.testing.assert_array_equal):

@@ -25,7 +25,15 @@ func @k(%x: ptr<f32>, %out: ptr<f32>) {grid = 1, warps = 2} {
 
 @pytest.mark.parametrize(
     ("to", "stride", "waits"),
-    [("128*i", 1, 0), ("512 - 128*i", 1, 0), ("124*i", 1, 1), ("64", 1, 1), ("i", 5, 1), ("640*i", 5, 0)],
+    [
+        ("128*i", 1, 0),
+        ("512 - 128*i", 1, 0),
+        ("124*i", 1, 1),
+        ("127*i", 1, 2),
+        ("64", 1, 1),
+        ("i", 5, 1),
+        ("640*i", 5, 0),
+    ],
 )
 def test_only_stores_that_may_meet_wait(to: str, stride: int, waits: int) -> None:
     text = LOOP.replace("TO", to).replace("STRIDE", str(stride))

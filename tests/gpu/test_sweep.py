@@ -8,21 +8,18 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import graphfuse.blockgen
 from graphfuse.blockgen.lower import GPU_EMITTERS, lower_region
-from graphfuse.gpu.emulator import Buffer
 from graphfuse.gpu.lower import emit_ptx
 from graphfuse.gpu.pipeline import compile_functions
 from graphfuse.interp import graph as interp
-from graphfuse.ir.core import attr_ints
 from graphfuse.symbolic import evaluate
 from graphfuse.targets import Target
 from graphfuse.targets.backend import backend_of
 from tests.blockgen.support import assert_close, region_ops, widened
-from tests.gpu.launching import emulate, results
+from tests.gpu.launching import emulate, outputs_of
 from tests.gpu.sweep_cases import FAST, KINDS, TABLE, SweepCase
 
 
@@ -48,12 +45,8 @@ def sweep(case: SweepCase) -> None:
         inputs = made.arrays(values)
         plain = interp.evaluate_op(region, inputs, values)
         exact = interp.evaluate_op(region, [widened(a) for a in inputs], values, wide=True)
-        got = [np.full(a.shape, 99).astype(a.dtype) for a in plain]
-        written = attr_ints(region, "in_place", ())
-        for number, out in zip(written, got, strict=False):
-            out[...] = inputs[number]
+        got, outs = outputs_of(region, inputs, plain)
         if evaluate(kernel.grid, values):
-            outs = [*(Buffer(a) for a in got[: len(written)]), *results(got[len(written) :])]
             emulate(ptx, kernel, [*inputs, *outs], symbols={n: values[n] for n in func.ranges})
         for g, w, e in zip(got, plain, exact, strict=True):
             assert_close(g, w, e, str(case))

@@ -126,7 +126,7 @@ def reduce_in_parts(op: Op, programs: Programs) -> Replacement | None:
     if 2 * parts <= wanted:  # no divisor will do: the last part is shorter
         part = -(-length // (wanted * LINE)) * LINE
         parts = length // part
-    if parts == 1:
+    if parts < 2:
         return None
     before, behind = t.shape[:first], t.shape[after:]
     moved = {a: a if a < first else a + 2 - (after - first) for a in axes if not first <= a < after}
@@ -175,8 +175,8 @@ def reduce_rows_first(op: Op, programs: Programs) -> Replacement | None:
         return None
     if not is_apart and (not few or programs.most([t.shape[a] for a in rows]) * row < LONG):
         return None
-    kind, wide = str(op.attrs["kind"]), cast_to(x, _wide(t.elem, str(op.attrs["kind"])))
-    partial = graph.reduce(wide, axes=tuple(range(first, t.rank)), kind=kind, loc=op.loc)
+    kind = str(op.attrs["kind"])
+    partial = graph.reduce(cast_to(x, _wide(t.elem, kind)), axes=tuple(range(first, t.rank)), kind=kind, loc=op.loc)
     whole = graph.reduce(partial, axes=tuple(rows), kind=kind, loc=op.loc).result
     return reshaped(cast_to(whole, t.elem), tensor_of(op.result).shape)
 

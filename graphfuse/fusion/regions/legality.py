@@ -20,9 +20,6 @@ PRODUCTS = frozenset({graph.contract, graph.contract_parts, graph.contract_block
 _GATHERS = frozenset({graph.take, graph.take_along, graph.gather_nd})
 _NEEDS_BOUNDS = _GATHERS | {graph.concat, graph.pad, graph.reduce_window}
 _REORDERED = frozenset({graph.reshape, graph.slice_, graph.permute, graph.flip})
-"""What reads each element of its operand once at most."""
-
-_ONE_TO_ONE = frozenset({graph.reshape, graph.permute, graph.slice_, graph.flip})
 """Views that read no element twice."""
 
 
@@ -96,7 +93,7 @@ def why_not_lead(flow: Dataflow, group: Group, consumer: Group, alone: bool, why
             return "the consumer reads it at other places"
         if (reason := _why_not_aligned(flow, op, group)) is not None:
             return reason
-        if (op.kind in PRODUCTS or op.kind is graph.reduce) and any(_read_of(flow, op, group)):
+        if op.kind in PRODUCTS and any(_read_of(flow, op, group)):
             return f"{op.kind} reads it more than once"
     return None
 
@@ -165,7 +162,7 @@ def _why_not_before_scatter(flow: Dataflow, group: Group, region: Group, alone: 
             if any(source.op in group.inside for source, _ in flow.sources(v)):
                 return "the scatter needs it in memory"
         for _, path in _read_of(flow, op, group):
-            if (repeating := next((o for o in path if o.kind not in _ONE_TO_ONE), None)) is not None:
+            if (repeating := next((o for o in path if o.kind not in _REORDERED), None)) is not None:
                 return f"{repeating.kind} lies between"
     return None
 
@@ -250,7 +247,7 @@ def _why_not_reduce(flow: Dataflow, op: Op, domain: tuple[Dim, ...], region: Gro
     axes = axes_of(op)
     if region.kind == "reduction" and axes != region.axes:
         return f"rows are along dims {list(axes)}, the region's along {list(region.axes)}"
-    if any(o.kind in _NEEDS_BOUNDS or (o.kind is graph.reduce and region.kind == "pointwise") for o in region.ops):
+    if any(o.kind in _NEEDS_BOUNDS for o in region.ops):
         return "each pass over the row would repeat a gather"
     return _why_not_aligned(flow, op, region)
 
