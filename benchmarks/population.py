@@ -14,7 +14,11 @@ listed: kernels and operators with their times, and why they are not one.
     python -m benchmarks.population --family convolution,sum      some families
     python -m benchmarks.population --device cpu --threads 1      on a CPU; --avx2 takes AVX-512 away
     python -m benchmarks.population --device cpu --one 17         a case in this process
+    python -m benchmarks.population --device emulator             small cases on an emulated GPU, not timed
     python -m benchmarks.population --dry                         no GPU: draws, compiles for the CPU and checks
+
+The emulator says what kernels touch and execute for each byte and element that has to be moved once: a cliff is seen
+without a GPU, a time is not.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -158,10 +163,20 @@ def off(found: Sequence[Any], exact: Sequence[Any], eager: Sequence[Any], *, who
 
 def measured(case: Case, args: Any) -> dict[str, Any]:
     """Errors and times of one case, in this process."""
+    if args.device != "emulator":
+        return _measured(case, args, [])
+    from benchmarks.emulated_torch import emulated
+
+    with emulated() as reports:
+        return _measured(case, args, reports)
+
+
+def _measured(case: Case, args: Any, reports: list[Any]) -> dict[str, Any]:
+    """With the emulator's reports, where it is that."""
     import torch
     from torch._functorch import config as functorch_config
 
-    device = "cpu" if args.dry else args.device
+    device = "cpu" if args.dry or args.device == "emulator" else args.device
     if args.avx2:
         _without_avx512()
     torch.set_num_threads(args.threads if device == "cpu" else torch.get_num_threads())
@@ -178,7 +193,7 @@ def measured(case: Case, args: Any) -> dict[str, Any]:
     told, steps = Told(), {"eager": _stepping(subject, subject.called)}
     whole = case.training and case.module is not None
     mode = "reduce-overhead" if device == "cuda" and args.kind == "model" else None
-    for side in ("graphfuse", *([] if args.dry else ["inductor"])):
+    for side in ("graphfuse", *([] if args.dry or args.device == "emulator" else ["inductor"])):
         own = Subject(case, device) if subject.module is not None else subject
         options = {"backend": "inductor", "mode": mode} if side == "inductor" else {"backend": told.backend(mode)}
         begun = time.perf_counter()
@@ -189,9 +204,15 @@ def measured(case: Case, args: Any) -> dict[str, Any]:
         except Exception as e:  # noqa: BLE001 - the others are worth measuring
             row["raised"][side] = f"{type(e).__name__}: {str(e).strip().partition(chr(10))[0][:300]}"
         row["first_s"][side] = round(time.perf_counter() - begun, 2)
+    if args.device == "emulator" and "graphfuse" in steps:
+        reports.clear()
+        steps["graphfuse"]()
+        from benchmarks.emulated_torch import touched
+
+        row["touched"] = asdict(touched(reports, nbytes, case.flops)) if reports else None
     row |= told.facts()
     row["wrong"] = not row["off"].get("graphfuse", 0.0) <= 1
-    if args.dry:
+    if args.dry or args.device == "emulator":
         return row
     with alone(args.lock):
         row["us"] = _timed(steps, args, device)
@@ -316,6 +337,7 @@ def table(rows: Sequence[dict[str, Any]], worst: int = 10) -> str:
             f"{family or 'all':17} {len(ratios):3} cases, geomean {mean:.2f}, least {min(ratios):.2f}"
             + (f", {cliffs} cliffs" if cliffs else "")
         )
+    lines += _touched(rows, worst)
     lines.append("worst:")
     for r in sorted(timed, key=lambda r: r["ratio"])[:worst]:
         us = ", ".join(f"{side} {us:.1f}" for side, us in r["us"].items())
@@ -342,13 +364,25 @@ def table(rows: Sequence[dict[str, Any]], worst: int = 10) -> str:
     return "\n".join(lines)
 
 
+def _touched(rows: Sequence[dict[str, Any]], worst: int) -> list[str]:
+    """What emulated kernels do most for the least."""
+    found = sorted((r for r in rows if r.get("touched")), key=lambda r: -r["touched"]["instructions"])
+    lines: list[str] = []
+    for r in found[:worst] if worst < len(found) else found:
+        t = r["touched"]
+        head = f"{r['family']} {r['number']}: {r['case']}: {len(t['launches'])} launches"
+        lines.append(f"  {t['instructions']:.0f} instructions an element, {t['bytes']:.2f} of its bytes, {head}")
+        lines += [f"       {launch}" for launch in t["launches"][:4]]
+    return lines
+
+
 def main() -> None:
     """See the module."""
     parser = arguments(__doc__, budget=600, dry=True)
     parser.add_argument("--seed", type=int, help="the commit's, if there is none")
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--kind", choices=KINDS, default="kernel")
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--device", choices=("cuda", "cpu", "emulator"), default="cuda")
     parser.add_argument("--family", default="", help="some of the kind's, by commas")
     parser.add_argument("--jobs", type=int, help="processes that compile side by side (3; on a CPU 1); one is timed")
     parser.add_argument("--threads", type=int, default=1, help="of a CPU")
@@ -360,12 +394,14 @@ def main() -> None:
     args = parser.parse_args()
     if args.seed is None:
         args.seed = seed_of_commit()
+    if args.device == "emulator" and args.kind != "kernel":
+        parser.error("the emulator is for kernels: layers and models would take hours")
     families = families_of(args.kind, args.family)
     if args.one is not None:
         _, case = drawn(families, args.seed, args.one, args.device)
         print(json.dumps(measured(case, args)))
         return
-    is_cpu = args.dry or args.device == "cpu"
+    is_cpu = args.dry or args.device != "cuda"
     until = time.monotonic() + args.budget
     peak = {} if is_cpu else reached()
     rows: list[dict[str, Any]] = []

@@ -6,13 +6,13 @@ from argparse import Namespace
 
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812
 
 from benchmarks import population, record
 from benchmarks.population_draw import LIMITS, Array, Case, drawn
 
 
-@pytest.mark.parametrize("device", LIMITS)
-@pytest.mark.parametrize("kind", ["kernel", "layer"])
+@pytest.mark.parametrize(("kind", "device"), [*(("kernel", d) for d in LIMITS), ("layer", "cuda"), ("layer", "cpu")])
 def test_cases_are_drawn_from_the_seed_alone(kind: str, device: str) -> None:
     families = population.families_of(kind)
     first, again, other = ([drawn(families, seed, i, device) for i in range(3 * len(families))] for seed in (7, 7, 8))
@@ -68,3 +68,25 @@ def test_the_table_has_the_worst_what_is_wrong_and_what_ended() -> None:
         "after 5 s",
     ):
         assert line in text
+
+
+# each is one kernel, which touches so many times the bytes that have to be moved at most
+EMULATED = {
+    "bilinear": ((2, 16, 6, 7), lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), 3),
+    "bicubic": ((2, 16, 6, 7), lambda x: F.interpolate(x, scale_factor=2, mode="bicubic"), 8),
+    "softmax over dim 1": ((3, 40, 33), lambda x: x.softmax(1), 2),
+    "var over dim 0": ((11, 8, 130), lambda x: x.var(0), 2),
+    "batch norm": ((6, 140, 5, 5), lambda x: F.batch_norm(x, None, None, training=True), 2),
+    "group norm": ((2, 64, 8, 8), lambda x: F.group_norm(x, 8), 2),
+    "cumsum along dim 0": ((300, 40), lambda x: x.cumsum(0), 2),
+}
+
+
+@pytest.mark.parametrize("name", EMULATED)
+def test_what_kernels_touch_on_the_emulator(name: str) -> None:
+    shape, call, most = EMULATED[name]
+    args = Namespace(dry=False, device="emulator", avx2=False, threads=1, kind="kernel", lock="")
+    row = population.measured(Case(name, (Array(shape),), "float32", call), args)
+    assert not row["wrong"], row["off"]
+    assert len(row["touched"]["launches"]) == 1
+    assert row["touched"]["bytes"] < most

@@ -11,7 +11,7 @@ from graphfuse.errors import IndexRangeError  # noqa: E402
 from graphfuse.knobs import Options  # noqa: E402
 from graphfuse.targets import Target  # noqa: E402
 from tests.torch.support import check, compiled, left_to_torch, recorded_graphs  # noqa: E402
-from tests.torch.test_unaligned import emulated, shifted  # noqa: E402, F401
+from tests.torch.test_unaligned import on_an_emulated_gpu, shifted  # noqa: E402, F401
 
 aten = torch.ops.aten
 AT = torch.tensor([3, 1, 3, 0, 8, 3])
@@ -153,12 +153,12 @@ def test_what_is_needed_otherwise_is_copied(fn):
 
 
 @pytest.mark.parametrize("fn", [*IN_PLACE, *COPIED], ids=lambda f: f.__name__)
-def test_on_a_gpu(fn, emulated):  # noqa: F811
+def test_on_a_gpu(fn, emulated):
     shares, _ = run(fn, CACHE, NEW)
     assert shares == (fn in IN_PLACE)
 
 
-def test_what_is_not_aligned_is_copied_there_and_back(emulated):  # noqa: F811
+def test_what_is_not_aligned_is_copied_there_and_back(emulated):
     given, ours = CACHE.clone(), shifted(CACHE)
     with torch.no_grad():
         torch.testing.assert_close(compiled(index_copy)(ours, NEW), index_copy(given, NEW))

@@ -4,64 +4,21 @@ What is compiled for a GPU runs on the emulator here, on CPU tensors: it refuses
 tests/gpu/device/test_unaligned.py is the same on a GPU.
 """
 
-import ctypes
-from dataclasses import replace
-
-import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402, N812
 
-from graphfuse.gpu.emulator.driver import EmulatedDriver  # noqa: E402
-from graphfuse.runtime.gpu.direct import GpuDirect  # noqa: E402
-from graphfuse.targets import Target  # noqa: E402
-from graphfuse.torch import build  # noqa: E402
+from benchmarks.emulated_torch import emulated  # noqa: E402
 from graphfuse.torch.cuda_graphs import Recording, recorded  # noqa: E402
 from tests.torch.support import compiled, recorded_graphs  # noqa: E402
 
-ARCH = "sm_90a"
 
-
-class OnHost(EmulatedDriver):
-    """Its memory is the host's, and an argument is as far from a multiple of 16 as its address is."""
-
-    def _values(self, arguments, maps):
-        return super()._values([self._from_16(a) if a.base else a for a in arguments], maps)
-
-    def _from_16(self, a):
-        return replace(a, base=a.base - a.base % 16, nbytes=a.nbytes + a.base % 16)
-
-    def _region(self, base, nbytes):
-        return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(base))
-
-
-def on_emulator(executable):
-    """What runs an executable for a GPU on addresses of the host."""
-    driver, kept = OnHost(ARCH), []
-
-    def zeroed(nbytes):
-        kept.append(torch.zeros(nbytes + 256, dtype=torch.uint8))
-        return -(-kept[-1].data_ptr() // 256) * 256
-
-    direct = GpuDirect(executable, driver, 0, zeroed)
-
-    def run(values, addresses):
-        launches = direct.bind(values)
-        direct.run(launches, addresses, zeroed(launches.bound.arena.peak), 0)
-
-    return run
-
-
-@pytest.fixture
-def emulated(monkeypatch):
-    """Parts on CPU tensors are compiled for a GPU, and run on the emulator."""
-    from graphfuse.torch import compiled_part
-
-    monkeypatch.setattr(build, "target_of", lambda device: Target.parse(f"cuda:{ARCH}"))
-    monkeypatch.setattr(compiled_part, "on_gpu", lambda executable, device: on_emulator(executable))
-    monkeypatch.setenv("GRAPHFUSE_CACHE", "0")
+@pytest.fixture(name="emulated")
+def on_an_emulated_gpu():
+    with emulated():
+        yield
 
 
 def shifted(x, by=1):

@@ -166,13 +166,15 @@ def reduce_rows_first(op: Op, programs: Programs) -> Replacement | None:
     if not axes or axes[-1] != t.rank - 1:
         return None
     begin, _ = _runs(axes)[-1]
-    first = next((i for i in range(begin, t.rank) if all(isinstance(d, int) for d in t.shape[i:])), t.rank)
-    row, rows = static(product(t.shape[first:])), [a for a in axes if a < first]
-    if not rows:
+    if is_apart := begin > axes[0]:
+        first, shortest = begin, APART
+    else:
+        first = next((i for i in axes if all(isinstance(d, int) for d in t.shape[i:])), t.rank)
+        shortest = SHORTEST_ROW
+    row, rows = programs.most(t.shape[first:]), [a for a in axes if a < first]
+    if not rows or row < shortest:
         return None
-    is_apart, few = begin > axes[0], 2 * programs.most(t.shape[:begin]) <= programs.count
-    if row < (APART if is_apart else SHORTEST_ROW):
-        return None
+    few = 2 * programs.most(t.shape[:begin]) <= programs.count
     if not is_apart and (not few or programs.most([t.shape[a] for a in rows]) * row < LONG):
         return None
     kind = str(op.attrs["kind"])

@@ -185,9 +185,8 @@ def _batch_axes(x: Value) -> tuple[int, ...]:
 
 
 def _batch_sum(c: Call, x: Value) -> Value:
-    """The sum of each channel: first of each image, which lies in a row, then of the batch."""
-    inner = tuple(range(2, len(shape_of(x))))
-    return c.e.reduce(c.e.reduce(x, "sum", inner), "sum", [0])
+    """The sum of each channel."""
+    return c.e.reduce(x, "sum", _batch_axes(x))
 
 
 def _batch_mean(c: Call, x: Value) -> Value:
