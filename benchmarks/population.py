@@ -23,20 +23,21 @@ without a GPU, a time is not.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
+from queue import Empty, Queue
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -54,6 +55,7 @@ LONG_US = 20.0
 SLOW = 0.95
 """Below this ratio a case says what it waits for."""
 SIDES = ("graphfuse", "inductor", "eager")
+TURNS = ("imported", "checked")
 KINDS = {"kernel": "population_kernels", "layer": "population_layers", "model": "population_models"}
 ROUNDS = 9
 
@@ -174,8 +176,12 @@ def measured(case: Case, args: Any) -> dict[str, Any]:
 def _measured(case: Case, args: Any, reports: list[Any]) -> dict[str, Any]:
     """With the emulator's reports, where it is that."""
     import torch
+    import torch._inductor.compile_fx
     from torch._functorch import config as functorch_config
 
+    import graphfuse.torch  # noqa: F401 - what takes long is loaded before its turn
+
+    turn(TURNS[0], args)
     device = "cpu" if args.dry or args.device == "emulator" else args.device
     if args.avx2:
         _without_avx512()
@@ -189,14 +195,14 @@ def _measured(case: Case, args: Any, reports: list[Any]) -> dict[str, Any]:
     del wide
     eager = subject.results(subject.called)
     nbytes = sum(x.nbytes for x in (*subject.given, *(x.to(getattr(torch, case.dtype)) for x in exact)))
-    row: dict[str, Any] = {"nbytes": nbytes, "off": {}, "first_s": {}, "raised": {}}
+    row: dict[str, Any] = {"nbytes": nbytes, "off": {}, "first_s": {}, "first_cpu_s": {}, "raised": {}}
     told, steps = Told(), {"eager": _stepping(subject, subject.called)}
     whole = case.training and case.module is not None
     mode = "reduce-overhead" if device == "cuda" and args.kind == "model" else None
     for side in ("graphfuse", *([] if args.dry or args.device == "emulator" else ["inductor"])):
         own = Subject(case, device) if subject.module is not None else subject
         options = {"backend": "inductor", "mode": mode} if side == "inductor" else {"backend": told.backend(mode)}
-        begun = time.perf_counter()
+        begun, spent = time.perf_counter(), _processor_seconds()
         try:
             called = torch.compile(_copied(own.called), dynamic=False, **options)
             row["off"][side] = off(own.results(called), exact, eager, whole=whole)
@@ -204,6 +210,7 @@ def _measured(case: Case, args: Any, reports: list[Any]) -> dict[str, Any]:
         except Exception as e:  # noqa: BLE001 - the others are worth measuring
             row["raised"][side] = f"{type(e).__name__}: {str(e).strip().partition(chr(10))[0][:300]}"
         row["first_s"][side] = round(time.perf_counter() - begun, 2)
+        row["first_cpu_s"][side] = round(_processor_seconds() - spent, 2)
     if args.device == "emulator" and "graphfuse" in steps:
         reports.clear()
         steps["graphfuse"]()
@@ -214,12 +221,21 @@ def _measured(case: Case, args: Any, reports: list[Any]) -> dict[str, Any]:
     row["wrong"] = not row["off"].get("graphfuse", 0.0) <= 1
     if args.dry or args.device == "emulator":
         return row
-    with alone(args.lock):
-        row["us"] = _timed(steps, args, device)
-        ours = row["us"].get("graphfuse", 0.0)
-        if ours > min(row["us"].values()) / SLOW:
-            row["waits"] = told.waits(steps["graphfuse"], device)
+    del exact, eager
+    if device == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+    turn(TURNS[1], args)
+    row["us"] = _timed(steps, args, device)
+    ours = row["us"].get("graphfuse", 0.0)
+    if ours > min(row["us"].values()) / SLOW:
+        row["waits"] = told.waits(steps["graphfuse"], device)
     return row
+
+
+def _processor_seconds() -> float:
+    """Of this process and of those that it has waited for."""
+    return sum(os.times()[:4])
 
 
 def _timed(steps: Mapping[str, Call], args: Any, device: str) -> dict[str, float]:
@@ -265,15 +281,11 @@ def _without_avx512() -> None:
     build.target_of = aot.target_of = target_of
 
 
-@contextmanager
-def alone(path: str) -> Iterator[None]:
-    """While no other case is timed."""
-    if not path:
-        yield
-        return
-    with Path(path).open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def turn(name: str, args: Any) -> None:
+    """Wait until it is this process's turn, if it takes turns."""
+    if args.turns:
+        print(name, flush=True)
+        sys.stdin.readline()
 
 
 def reached() -> dict[str, float]:
@@ -288,25 +300,84 @@ def reached() -> dict[str, float]:
     return {"bytes_per_us": 2 * x.numel() / ms["copy"] / 1e3, "flops_per_us": 2 * 8192**3 / ms["product"] / 1e3}
 
 
-def one(
-    number: int, args: Any, families: Mapping[str, Family], seconds: float, env: Mapping[str, str]
-) -> dict[str, Any]:
-    """A case in a process of its own: its row, or how it ended."""
-    name, case = drawn(families, args.seed, number, args.device)
-    row = {"kind": args.kind, "family": name, "number": number, "case": str(case), "flops": case.flops}
-    passed = {"one": number, "seed": args.seed, "kind": args.kind, "device": args.device, "threads": args.threads}
-    passed |= {"clock": args.clock, "rounds": args.rounds, "family": args.family, "lock": args.lock}
-    command = [sys.executable, "-m", "benchmarks.population", *(f"--{k}={v}" for k, v in passed.items())]
-    command += ["--dry"] * args.dry + ["--avx2"] * args.avx2
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False, env=env)
-    except subprocess.TimeoutExpired:
-        return row | {"ended": f"after {seconds:.0f} s"}
-    said = next((line for line in reversed(done.stdout.splitlines()) if line.startswith("{")), "")
-    if not said:
-        return row | {"ended": f"exit {done.returncode}: {done.stderr.strip().splitlines()[-1:]}"}
-    noted = [line for line in done.stderr.splitlines() if "spills" in line or "to torch: " in line]
-    return row | json.loads(said) | ({"noted": noted} if noted else {})
+class Worker:
+    """A case in a process of its own, which goes on when it is told to."""
+
+    def __init__(self, number: int, args: Any, families: Mapping[str, Family], env: Mapping[str, str]) -> None:
+        name, case = drawn(families, args.seed, number, args.device)
+        self.row = {"kind": args.kind, "family": name, "number": number, "case": str(case), "flops": case.flops}
+        self.until, self.last, self.over = math.inf, "", False
+        passed = {"one": number, "seed": args.seed, "kind": args.kind, "device": args.device, "threads": args.threads}
+        passed |= {"clock": args.clock, "rounds": args.rounds, "family": args.family}
+        command = [sys.executable, "-m", "benchmarks.population", *(f"--{k}={v}" for k, v in passed.items())]
+        command += ["--turns", *["--dry"] * args.dry, *["--avx2"] * args.avx2]
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - read when the process has ended
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, env=env
+        )
+        self.said: Queue[str] = Queue()
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith((*TURNS, "{")):
+                self.said.put(line)
+        self.said.put("")
+
+    def go(self, seconds: float = 0.0) -> None:
+        """To its next turn; with `seconds`, what it may take from now on."""
+        assert self.process.stdin is not None
+        if seconds:
+            self.until = time.monotonic() + seconds
+        with suppress(BrokenPipeError):
+            self.process.stdin.write("\n")
+            self.process.stdin.flush()
+
+    def waited_for(self) -> bool:
+        """Whether it is at its next turn; it is not when it has ended."""
+        if not self.over:
+            try:
+                said = self.said.get(timeout=min(threading.TIMEOUT_MAX, max(0.1, self.until - time.monotonic())))
+            except Empty:
+                self.row["ended"] = "it took too long"
+                self.process.kill()
+                said = ""
+            self.over, self.last = said.strip() not in TURNS, said
+        return not self.over
+
+    def ended(self) -> dict[str, Any]:
+        """Its row, or how it ended."""
+        while self.waited_for():
+            self.go()
+        said = self.last
+        self.process.wait()
+        self.errors.seek(0)
+        lines = self.errors.read().splitlines()
+        if not said.startswith("{"):
+            return {"ended": f"exit {self.process.returncode}: {lines[-1:]}"} | self.row
+        noted = [line for line in lines if "spills" in line or "to torch: " in line]
+        return self.row | json.loads(said) | ({"noted": noted} if noted else {})
+
+
+def rows_of(args: Any, families: Mapping[str, Family], env: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Rows of all cases: some are compiled and checked side by side, then each is timed alone."""
+    until, seconds = time.monotonic() + args.budget, SECONDS_FOR_A_CASE[args.kind]
+    numbers = iter(range(args.count))
+    begun = [Worker(n, args, families, env) for n in islice(numbers, args.jobs)]
+    while begun:
+        left = min(until - time.monotonic(), seconds)
+        for worker in begun:
+            if worker.waited_for():
+                worker.go(left)
+        ready = [worker for worker in begun if worker.waited_for()]
+        more = islice(numbers, args.jobs) if time.monotonic() < until - seconds / 4 else ()
+        following = [Worker(n, args, families, env) for n in more]
+        for worker in begun:
+            if worker in ready:
+                worker.go()
+            yield worker.ended()
+        begun = following
 
 
 def judged(row: dict[str, Any], peak: Mapping[str, float]) -> dict[str, Any]:
@@ -384,13 +455,13 @@ def main() -> None:
     parser.add_argument("--kind", choices=KINDS, default="kernel")
     parser.add_argument("--device", choices=("cuda", "cpu", "emulator"), default="cuda")
     parser.add_argument("--family", default="", help="some of the kind's, by commas")
-    parser.add_argument("--jobs", type=int, help="processes that compile side by side (3; on a CPU 1); one is timed")
+    parser.add_argument("--jobs", type=int, help="cases compiled side by side (12; on a CPU 1); each is timed alone")
     parser.add_argument("--threads", type=int, default=1, help="of a CPU")
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="of a CPU, as in torch_cpu")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of a CPU")
     parser.add_argument("--avx2", action="store_true", help="of a CPU: without AVX-512")
     parser.add_argument("--one", type=int, help="a case in this process")
-    parser.add_argument("--lock", default="", help="a file that is locked while a case is timed")
+    parser.add_argument("--turns", action="store_true", help="say on stdout what is done, and wait for a line on stdin")
     args = parser.parse_args()
     if args.seed is None:
         args.seed = seed_of_commit()
@@ -402,26 +473,15 @@ def main() -> None:
         print(json.dumps(measured(case, args)))
         return
     is_cpu = args.dry or args.device != "cuda"
-    until = time.monotonic() + args.budget
+    args.jobs = args.jobs or (1 if is_cpu else 12)
     peak = {} if is_cpu else reached()
     rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(args.jobs or (1 if is_cpu else 3)) as pool:
-        args.lock = f"{folder}/lock"
-        env = _environment(args, folder)
-
-        def begin(number: int) -> dict[str, Any] | None:
-            left = min(until - time.monotonic(), SECONDS_FOR_A_CASE[args.kind])
-            return None if left < 5 else one(number, args, families, left, env)
-
-        for row in pool.map(begin, range(args.count)):
-            if row is not None:
-                rows.append(judged(row, peak))
-                if args.json:
-                    record.write(
-                        args.json,
-                        [{"gpu": "" if is_cpu else _gpu(), "threads": args.threads, **peak}, *rows],
-                        args.seed,
-                    )
+    with tempfile.TemporaryDirectory() as folder:
+        for row in rows_of(args, families, _environment(args, folder)):
+            rows.append(judged(row, peak))
+            if args.json:
+                head = {"gpu": "" if is_cpu else _gpu(), "threads": args.threads, **peak}
+                record.write(args.json, [head, *rows], args.seed)
     missing = getattr(sys.modules.get("benchmarks.population_models"), "MISSING", ())
     print(table(rows) + f"\nnot installed: {', '.join(missing)}" * bool(missing))
 
@@ -432,6 +492,7 @@ def _environment(args: Any, folder: str) -> dict[str, str]:
 
     cpu = args.device == "cpu"
     env = {**os.environ, **(ALLOCATOR if cpu else {}), "OMP_NUM_THREADS": str(args.threads if cpu else 1)}
+    env["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # in the process: cases are compiled side by side, and it is counted
     if args.avx2:
         from tools.without_avx512 import without_avx512
 

@@ -66,7 +66,9 @@ def sums(d: Draw) -> Case:
     layout = d.layout() if len(shape) > 1 else ""
 
     def call(x: Any) -> Any:
-        return x.norm(dim=axes) if kind == "norm" else getattr(x, kind)(axes)
+        import torch
+
+        return torch.linalg.vector_norm(x, dim=axes) if kind == "norm" else getattr(x, kind)(axes)
 
     if kind in ("var", "std") and math.prod(shape[a] for a in axes) < 2:
         return sums(d)
