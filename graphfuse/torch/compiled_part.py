@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,12 +15,12 @@ from torch._prims_common import make_contiguous_strides_for
 
 from graphfuse.artifact import Executable
 from graphfuse.errors import InputError
-from graphfuse.frontends.fx.importer import Part, loc_of, order_of
-from graphfuse.frontends.fx.sizes import dims_of
-from graphfuse.ir.core import Func, tensor_of
+from graphfuse.frontends.fx.importer import Part, loc_of, order_of, stored
+from graphfuse.frontends.fx.sizes import Stored, dims_of
+from graphfuse.ir.core import Func
 from graphfuse.runtime.direct import MAX_BOUND, Direct
 from graphfuse.runtime.gpu.arrays import ALIGNMENT
-from graphfuse.symbolic import Dim, evaluate
+from graphfuse.symbolic import Dim, evaluate, product
 from graphfuse.torch.quick_call import quick_call
 from graphfuse.torch.runners import Allocation, Runner, allocator, direct, on_gpu
 from graphfuse.value_checks import FINE
@@ -63,6 +64,17 @@ def readable(tensor: torch.Tensor, mask: int) -> torch.Tensor:
     raise InputError(f"expected a tensor of {tensor.numel()} elements in memory, found one whose memory was freed")
 
 
+def array_around(tensor: torch.Tensor, how: Stored, named: Mapping[str, int]) -> torch.Tensor:
+    """The elements of the array that a tensor is part of: of its memory, if all of them are there."""
+    count, before = math.prod(evaluate(d, named) for d in how.shape), tensor.storage_offset() - how.lead
+    if before >= 0 and (before + count) * tensor.itemsize <= tensor.untyped_storage().nbytes():
+        return tensor.as_strided((count,), (1,), before)
+    made = torch.empty(count, dtype=tensor.dtype, device=tensor.device)
+    once = [1 if s == 0 else n for n, s in zip(tensor.shape, tensor.stride(), strict=True)]
+    made.as_strided(once, tensor.stride(), how.lead).copy_(tensor.as_strided(once, tensor.stride()))
+    return made
+
+
 def _itself(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
@@ -79,10 +91,11 @@ class CompiledPart(torch.nn.Module):
         self.spread = tuple((i, s.size, s.spread) for i, s in enumerate(self.layouts) if s.spread)
         """Results with gaps, their sizes and strides."""
         self.inputs = len(part.inputs)
-        self.compacted = tuple(i for i, n in enumerate(part.inputs) if order_of(n.meta["val"]) is None)
-        """Inputs with gaps or overlaps: they are copied."""
+        fakes = [n.meta["val"] for n in part.inputs]
+        self.gapped = tuple((i, stored(f)) for i, f in enumerate(fakes) if order_of(f) is None)
+        """Inputs with gaps or overlaps, and the arrays that they are part of; without one they are copied."""
         self.promised = tuple(
-            (n.name, n.meta["val"].dtype, tensor_of(v).elements) for n, v in zip(part.inputs, func.params, strict=True)
+            (n.name, fake.dtype, product(dims_of(fake.shape))) for n, fake in zip(part.inputs, fakes, strict=True)
         )
         """Name, element and number of elements of each input: operators of torch's may return something else."""
         aligned = [ALIGNMENT if executable.is_gpu else dtype.itemsize for _, dtype, _ in self.promised]
@@ -115,12 +128,10 @@ class CompiledPart(torch.nn.Module):
         """Compute the part."""
         run = self._run or self._load()
         tensors, values = args[: self.inputs], args[self.inputs :]
-        if self.compacted:
-            tensors = self._compact(tensors)
-        outs = [
-            make(size, stride, dtype)
-            for make, size, stride, dtype in self._allocations.get(values) or self._sized(values, tensors)
-        ]
+        allocations = self._allocations.get(values) or self._sized(values, tensors)
+        if self.gapped:
+            tensors = self._arrays(tensors, values)
+        outs = [make(size, stride, dtype) for make, size, stride, dtype in allocations]
         for i, number in self.shared:
             outs[i] = tensors[number]
         addresses = [t.data_ptr() for t in (*tensors, *outs)]
@@ -137,10 +148,10 @@ class CompiledPart(torch.nn.Module):
         values = tuple(args[self.inputs :])
         tensors: list[torch.Tensor] = args[: self.inputs]
         args.clear()
-        if self.compacted:
-            tensors = self._compact(tensors)
-        tensors = list(map(readable, tensors, self.masks))
         allocations = self._allocations.get(values) or self._sized(values, tensors)
+        if self.gapped:
+            tensors = self._arrays(tensors, values)
+        tensors = list(map(readable, tensors, self.masks))
         makers: list[Callable[[], torch.Tensor]] = [partial(make, *how) for make, *how in allocations]
         for i, number in self.shared:
             makers[i] = partial(_itself, tensors[number])
@@ -179,15 +190,17 @@ class CompiledPart(torch.nn.Module):
             (make, tuple(evaluate(d, named) for d in s.size), tuple(evaluate(d, named) for d in s.stride), s.dtype)
             for s in self.layouts
         ]
-        needs_more = self.symbols or self.compacted or self.watched or self.spread or self.shared
+        needs_more = self.symbols or self.gapped or self.watched or self.spread or self.shared
         if self.hastened and not (needs_more or self.executable.is_gpu):
             self.hastened(quick_call(self._on_cpu(), made, self.masks, self.forward))
         return made
 
-    def _compact(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    def _arrays(self, tensors: Sequence[torch.Tensor], values: tuple[int, ...]) -> list[torch.Tensor]:
+        """The tensors; in the place of one with gaps the array that it is part of."""
         out = list(tensors)
-        for i in self.compacted:
-            out[i] = out[i].contiguous()
+        named = dict(zip(self.symbols, values, strict=True))
+        for i, how in self.gapped:
+            out[i] = out[i].contiguous() if how is None else array_around(out[i], how, named)
         return out
 
     def _load(self) -> Runner:

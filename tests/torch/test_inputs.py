@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch")
 from graphfuse.errors import InputError  # noqa: E402
 from graphfuse.torch import runners  # noqa: E402
 from graphfuse.torch.compiled_part import CompiledPart  # noqa: E402
+from tests.guarded import guarded_empty  # noqa: E402
 from tests.torch.support import compiled, left_to_torch, recorded_graphs  # noqa: E402
 
 F = torch.nn.functional
@@ -34,20 +35,55 @@ LAYOUTS = {
     "columns": BASE[:, 1:3],
     "expanded": BASE[:1].expand(5, 6, 4),
     "overlapping": torch.as_strided(BASE, (4, 5, 3), (3, 2, 1)),
+    "columns turned": BASE[:, 2:5, ::3].permute(2, 0, 1),
+    "last of a row": BASE.chunk(4, -1)[3],
+    "rows of columns": BASE[..., 1],
+    "one row": BASE[:1, :, 1:],
+    "expanded columns": BASE[:, :, 1:2].expand(8, 6, 5),
+    "steps that fit no row": torch.as_strided(BASE, (4, 5, 1), (13, 2, 1)),
+    "one number": BASE[0, 0, :1].expand(2, 3, 7),
     "at an odd address": BASE.flatten()[1:25].view(4, 6, 1),
     "empty": BASE[:0],
 }
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_layouts(layout):
+def test_layouts(layout, dynamic):
     def fn(x):
         return x * 2 + 1, x.sum(-1), x.exp().transpose(0, 1), torch.softmax(x, 0)
 
     x = LAYOUTS[layout]
-    found, want = compiled(fn)(x), fn(x)
+    found, want = compiled(fn, dynamic=dynamic)(x), fn(x)
     torch.testing.assert_close(found, want)
     assert [y.stride() for y in found] == [y.stride() for y in want]
+
+
+COPIED = ("overlapping",)
+
+
+@pytest.mark.parametrize("layout", [k for k in LAYOUTS if k != "empty"])
+def test_what_has_gaps_is_read_where_it_lies(layout):
+    x = LAYOUTS[layout]
+    with recorded_graphs() as graphs:
+        compiled(torch.exp, dynamic=False)(x)
+    (part,) = graphs[0].parts
+    (array,) = part._arrays([x], ())[:1] if part.gapped else [x]
+    assert (array.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()) == (layout in COPIED)
+
+
+@pytest.mark.parametrize("at", [0, 1, 3])
+def test_gaps_that_begin_elsewhere_than_when_it_was_compiled(at):
+    """Nothing is read in front of an array's memory, or behind it, and gaps are not counted with."""
+    run = compiled(lambda x: (x @ x.mT, x.sum(0), x * 2), dynamic=False)
+    for start in (2, at):
+        whole = torch.full((33, 64), torch.nan)
+        x = whole.flatten()[start:].as_strided((33, 61), (64, 1))
+        x.copy_(torch.randn(33, 61))
+        torch.testing.assert_close(run(x), (x @ x.mT, x.sum(0), x * 2), rtol=1e-4, atol=1e-4)
+    end = torch.from_numpy(guarded_empty((32 * 64 + 61,), np.float32)).as_strided((33, 61), (64, 1))
+    end.copy_(x)
+    torch.testing.assert_close(run(end), (x @ x.mT, x.sum(0), x * 2), rtol=1e-4, atol=1e-4)
 
 
 def test_channels_last():

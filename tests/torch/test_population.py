@@ -43,7 +43,7 @@ def test_the_seed_is_the_commits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("training", [False, True])
 def test_a_case_is_compared_with_float64(*, training: bool) -> None:
     case = Case("a test", (Array((8, 16)), Array((16,))), "float32", lambda x, y: (x * y).sum(-1), training=training)
-    args = Namespace(dry=True, device="cpu", avx2=False, threads=1, kind="kernel", lock="")
+    args = Namespace(dry=True, device="cpu", avx2=False, threads=1, kind="kernel", turns=False)
     row = population.measured(case, args)
     assert not row["wrong"]
     assert row["raised"] == {}
@@ -85,7 +85,7 @@ EMULATED = {
 @pytest.mark.parametrize("name", EMULATED)
 def test_what_kernels_touch_on_the_emulator(name: str) -> None:
     shape, call, most = EMULATED[name]
-    args = Namespace(dry=False, device="emulator", avx2=False, threads=1, kind="kernel", lock="")
+    args = Namespace(dry=False, device="emulator", avx2=False, threads=1, kind="kernel", turns=False)
     row = population.measured(Case(name, (Array(shape),), "float32", call), args)
     assert not row["wrong"], row["off"]
     assert len(row["touched"]["launches"]) == 1

@@ -51,6 +51,18 @@ def test_on_a_gpu(name, emulated):
         torch.testing.assert_close(run(shifted(x, by)), fn(x))
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_gaps_on_a_gpu(name, emulated):
+    """What lies between rows is not counted with."""
+    fn, (rows, columns), dtype = CASES[name] if name != "bytes" else (CASES[name][0], (8, 512), torch.int8)
+    run = compiled(fn, dynamic=False)
+    for start in (0, 3):
+        whole = torch.full((rows, columns + 8), 127, dtype=dtype)
+        whole[:] = 127 if dtype == torch.int8 else torch.nan
+        x = whole[:, start : start + columns].copy_((torch.randn(rows, columns) * 3).to(dtype))
+        torch.testing.assert_close(run(x), fn(x), rtol=1e-3, atol=1e-3)
+
+
 def test_what_is_changed_in_place(emulated):
     def fn(x, y):
         x.mul_(2).add_(y)

@@ -4,7 +4,8 @@
     func = import_part(part)                    @main(inputs...) -> outputs
 
 The function's tensors are dense and row-major, torch's may lie in any order. A tensor whose axes are permuted in memory
-is taken and given as it lies, and permuted inside; `Part.order` says how. Symbols keep torch's names.
+is taken and given as it lies, and permuted inside. One with gaps is taken as part of a dense array that is cut inside:
+it is not copied. Symbols keep torch's names.
 """
 
 from __future__ import annotations
@@ -27,13 +28,22 @@ from graphfuse.frontends.fx.elements import element_of
 from graphfuse.frontends.fx.lowering import Call, Unsupported, name_of
 from graphfuse.frontends.fx.ops import lowering_of
 from graphfuse.frontends.fx.refusals import MOST_USUAL, why_refused
-from graphfuse.frontends.fx.sizes import Equal, UnknownSize, dense_order, dim_of, dims_of, ranges_of
+from graphfuse.frontends.fx.sizes import (
+    Equal,
+    Stored,
+    UnknownSize,
+    dense_order,
+    dim_of,
+    dims_of,
+    ranges_of,
+    stored_as,
+)
 from graphfuse.frontends.watched import Watched
 from graphfuse.ir.core import Attr, Func, Params, Value
 from graphfuse.ir.rewrite import dead_code
 from graphfuse.ir.types import Tensor
 from graphfuse.ir.verifier import verify
-from graphfuse.symbolic import Expr, symbols
+from graphfuse.symbolic import Dim, Expr, symbols
 
 
 @dataclass(frozen=True)
@@ -64,9 +74,19 @@ def order_of(fake: Any) -> tuple[int, ...] | None:
 
 
 def stored_order(fake: Any) -> tuple[int, ...]:
-    """The order in which a part takes or gives a tensor: what has gaps is made contiguous before the call."""
+    """The order in which a part gives a tensor; that of its axes, where gaps are promised."""
     order = order_of(fake)
     return tuple(range(fake.dim())) if order is None else order
+
+
+def stored(fake: Any) -> Stored | None:
+    """How a part takes a fake tensor; None if it is made contiguous before the call."""
+    offset = fake.storage_offset()
+    return stored_as(dims_of(fake.shape), dims_of(fake.stride()), offset if isinstance(offset, int) else 0)
+
+
+def _contiguous(fake: Any) -> Stored:
+    return Stored(dims_of(fake.shape), tuple(range(fake.dim())), (0,) * fake.dim())
 
 
 def type_of(fake: Any) -> Tensor:
@@ -165,14 +185,22 @@ class _Importer:
 
     def params(self, nodes: Sequence[fx.Node]) -> Params:
         """Parameters as they lie in memory; each node stands for the tensor that torch means by it."""
-        logical = [type_of(n.meta["val"]) for n in nodes]
-        orders = [stored_order(n.meta["val"]) for n in nodes]
-        types = [Tensor(tuple(t.shape[i] for i in o), t.elem) for t, o in zip(logical, orders, strict=True)]
+        fakes = [n.meta["val"] for n in nodes]
+        lie = [stored(fake) or _contiguous(fake) for fake in fakes]
+        types = [Tensor(s.shape, type_of(fake).elem) for s, fake in zip(lie, fakes, strict=True)]
         params = Params(tuple(types), tuple(n.name for n in nodes))
-        for node, stored, order in zip(nodes, params.values, orders, strict=True):
-            made = self.e.permute(stored, [order.index(i) for i in range(len(order))])
-            self.values[node] = (self._sized(made, self.tensor_type(node.meta["val"])),)
+        for node, fake, array, how in zip(nodes, fakes, params.values, lie, strict=True):
+            self.values[node] = (self._sized(self._cut(array, how, dims_of(fake.shape)), self.tensor_type(fake)),)
         return params
+
+    def _cut(self, array: Value, how: Stored, shape: Sequence[Dim]) -> Value:
+        """A tensor of the array that it is part of."""
+        for i, (axis, start) in enumerate(zip(how.axes, how.starts, strict=True)):
+            array = self.e.slice(array, i, start, shape[axis], how.step if i == len(how.axes) - 1 else 1)
+        present = sorted(how.axes)
+        array = self.e.permute(array, [how.axes.index(i) for i in present])
+        array = self.e.unsqueeze(array, *(i for i in range(len(shape)) if i not in present))
+        return self.e.broadcast(array, shape)
 
     def _sized(self, x: Value, to: Tensor) -> Value:
         """A tensor under dims that are equal to its own."""

@@ -10,6 +10,8 @@ import functools
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import sympy
@@ -188,6 +190,53 @@ def dense_order(sizes: Sequence[Dim], strides: Sequence[Dim]) -> tuple[int, ...]
         return tuple(range(len(sizes)))
     ones = [i for i, d in enumerate(sizes) if d == 1]
     return (*ones, *ordered)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """How a tensor lies in memory: as a part of a dense array."""
+
+    shape: tuple[Dim, ...]
+    """Of the array."""
+    axes: tuple[int, ...]
+    """The tensor's axis along each of the array's. Others have size 1, or are repeated."""
+    starts: tuple[int, ...]
+    """Where the tensor begins along each of the array's axes."""
+    step: int = 1
+    """From one element to the next along the last axis."""
+
+    lead: int = 0
+    """Elements of the array before the tensor's first."""
+
+
+def stored_as(sizes: Sequence[Dim], strides: Sequence[Dim], offset: int = 0) -> Stored | None:
+    """How a tensor lies that begins `offset` elements behind the first of its memory.
+
+    None if elements overlap, strides with gaps are no numbers, or rows begin at odd places.
+    """
+    if (order := dense_order(sizes, strides)) is not None:
+        return Stored(tuple(sizes[i] for i in order), order, (0,) * len(order))
+    axes = [i for i, d in enumerate(sizes) if d != 1 and strides[i] != 0]
+    numbers = {i: s for i in axes if isinstance(s := strides[i], int) and s > 0}
+    if len(numbers) < len(axes):
+        return None
+    axes.sort(key=lambda i: -numbers[i])
+    if not axes:
+        return Stored((), (), ())
+    first, *others = axes
+    units, step = [*(numbers[i] for i in axes[:-1]), 1], numbers[axes[-1]]
+    shape: list[Dim] = [sizes[first] if others else (sizes[first] - 1) * step + 1]
+    starts, lead, place = [0], 0, offset
+    for axis, (whole, unit) in zip(others, pairwise(units), strict=True):
+        size, by = sizes[axis], step if unit == 1 else 1
+        count, rest = divmod(whole, unit)
+        if not isinstance(size, int) or rest or (extent := (size - 1) * by + 1) > count:
+            return None
+        place %= whole
+        shape.append(count)
+        starts.append(place // unit if place // unit + extent <= count else 0)
+        lead += starts[-1] * unit
+    return Stored(tuple(shape), tuple(axes), tuple(starts), step, lead)
 
 
 def _is(stride: Dim, expected: Dim) -> bool:
