@@ -104,6 +104,8 @@ class AccessAnalysis:
         match op.kind:
             case graph.full | graph.constant:
                 pass
+            case graph.iota:
+                self._opaque(index[attr_int(op, "axis")])
             case graph.reduce:
                 self._reduce(op, index)
             case graph.take:

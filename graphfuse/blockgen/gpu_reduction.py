@@ -103,7 +103,7 @@ class _GpuRows(RowKernel):
 
     def _wide(self) -> int:
         """Bytes of the largest element in memory."""
-        return max(element_of(v).bytes for v in (*self.kernel.body.params.values, *self.kernel.outputs))
+        return max(element_of(v).bytes for v in (*self.kernel.body.params.values, *self.whole))
 
     def _row_widths(self) -> list[int]:
         """Lanes along the dims of a whole row; two at least, for a lane of one has no mask."""
