@@ -50,6 +50,11 @@ func @without_elements(%x: tensor<0x4xf32>, %y: tensor<4x3xf32>) {
   %v1 = graph.contract(%v0, %y) {spec = "mk,kn->mn"} : tensor<0x3xf32>
   return(%v1)
 }
+func @place_in_one(%x: tensor<4x1x3xf32>) {
+  %v0 = graph.arg_reduce(%x) {axis = 1, kind = "max"} : tensor<4x3xi64>
+  %v1 = graph.arg_reduce(%x) {axis = 2, kind = "max"} : tensor<4x1xi64>
+  return(%v0, %v1)
+}
 func @sum_of_no_products(%x: tensor<4x0xf32>, %y: tensor<0x3xf32>) {
   %v0 = graph.contract(%x, %y) {spec = "mk,kn->mn"} : tensor<4x3xf32>
   return(%v0)
@@ -347,6 +352,12 @@ func @sub_to_add__integers(%x: tensor<8xi32>, %y: tensor<8xi32>) {
 func @without_elements(%x: tensor<0x4xf32>, %y: tensor<4x3xf32>) {
   %v0 = graph.full() {elem = f32, shape = [0, 3], value = 0.0} : tensor<0x3xf32>
   return(%v0)
+}
+
+func @place_in_one(%x: tensor<4x1x3xf32>) {
+  %v0 = graph.full() {elem = i64, shape = [4, 3], value = 0} : tensor<4x3xi64>
+  %v1 = graph.arg_reduce(%x) {axis = 2, kind = "max"} : tensor<4x1xi64>
+  return(%v0, %v1)
 }
 
 func @sum_of_no_products(%x: tensor<4x0xf32>, %y: tensor<0x3xf32>) {

@@ -25,7 +25,7 @@ from graphfuse.fusion.simplify.fold_constants import aligned, array_of, fold_ele
 from graphfuse.fusion.simplify.patterns import is_op, made_by, operand_of, rule_of
 from graphfuse.fusion.simplify.simplify_movement import MOVEMENT_RULES, contract_of_permute
 from graphfuse.interp.elementwise import integer_range
-from graphfuse.ir.core import Func, Op, Trait, Value, attr_dim, attr_number, remade, tensor_of
+from graphfuse.ir.core import Func, Op, Trait, Value, attr_dim, attr_int, attr_number, remade, tensor_of
 from graphfuse.ir.dense import finfo, numpy_dtype
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, Rule, rewrite, rule
@@ -86,6 +86,12 @@ def without_elements(op: Op) -> Replacement | None:
 def sum_of_no_products(op: Op) -> Replacement | None:
     """A contraction over a dim of size 0 is 0."""
     return _like(op, value=0) if any(0 in tensor_of(x).shape for x in op.operands) else None
+
+
+@rule(graph.arg_reduce)
+def place_in_one(op: Op) -> Replacement | None:
+    """The place of the extreme of one element is 0."""
+    return _like(op, value=0) if tensor_of(op.operands[0]).shape[attr_int(op, "axis")] == 1 else None
 
 
 @rule(*_COMMUTATIVE)
@@ -434,8 +440,8 @@ def _dim_of(v: Value) -> Dim | None:
 
 
 RULES: tuple[Rule, ...] = (
-    *uniform_constant, *without_elements, *sum_of_no_products, *elementwise_of_fulls, *known_to_the_right,
-    *add_zero, *sub_to_add, *add_negation, *mul_one, *product_of_negations, *div_by_number,
+    *uniform_constant, *without_elements, *sum_of_no_products, *place_in_one, *elementwise_of_fulls,
+    *known_to_the_right, *add_zero, *sub_to_add, *add_negation, *mul_one, *product_of_negations, *div_by_number,
     *involution, *abs_of_sign, *power_by_multiplication, *power_by_root,
     *extreme_of_same, *select_known, *select_of_equal_numbers, *logic_with_known, *xor_with_known,
     *not_of_comparison, *compare_bool, *cast_to_same, *cast_of_cast, *widen_scatter, *bitcast_to_same,
