@@ -43,8 +43,8 @@ def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:
     return (
         *passes,
         multiply_vector,
-        search_rows,
         split_long_reductions,
+        search_rows,  # the parts as well
         pack_weights.given(target=str(target)),
         repeat_cheap,
     )

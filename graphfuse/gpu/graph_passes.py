@@ -15,6 +15,7 @@ from graphfuse.fusion.precision.split_f32 import split_products
 from graphfuse.fusion.products.align_rows import copy_rows
 from graphfuse.fusion.products.normalise_later import normalise_later
 from graphfuse.fusion.products.own_masks import own_masks
+from graphfuse.fusion.products.search_rows import search_rows
 from graphfuse.fusion.products.split_columns import cut_columns
 from graphfuse.fusion.products.split_long_sums import share_sums
 from graphfuse.ir.core import Func
@@ -74,8 +75,9 @@ def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:
     pixels = PIXELS if has_wgmma and not strict else ()
     norms = () if strict else (normalise_later.given(centred=numerics == "fast"),)
     cuts = split_columns.given(target=text), split_long_sums.given(target=text)
+    searches = (search_rows.given(held=_machine(text).gpu.memory.row_elements),)
     parts = (split_f32.given(target=text), *BY_PARTS) if has_wgmma and not strict and precision == "f32" else ()
     # late: no rule may see that what is added is left out again
     aligned = (align_rows.given(target=text),) if has_wgmma else ()
     # nothing that finds equal values may run after `own_masks`
-    return (*passes, *pixels, *norms, *cuts, *parts, *aligned, own_masks)
+    return (*passes, *pixels, *norms, *cuts, *searches, *parts, *aligned, own_masks)

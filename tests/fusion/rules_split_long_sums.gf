@@ -40,13 +40,22 @@ func @scan_in_parts__reverse(%x: tensor<16384x3xf16>) {
   %v0 = graph.cumulate(%x) {axis = 0, kind = "prod", reverse = true} : tensor<16384x3xf16>
   return(%v0)
 }
+func @search_in_parts(%x: tensor<262147xbf16>) {
+  %v0 = graph.reduce(%x) {axes = [0], keepdims = false, kind = "min"} : tensor<bf16>
+  %v1 = graph.arg_reduce(%x) {axis = 0, keepdims = false, kind = "min"} : tensor<i64>
+  return(%v0, %v1)
+}
+func @search_in_parts__columns(%x: tensor<65536x8xi32>) {
+  %v0 = graph.arg_reduce(%x) {axis = 0, keepdims = true, kind = "max", last = true} : tensor<1x8xi64>
+  return(%v0)
+}
 // -----
 func @reduce_in_parts(%x: tensor<2x262144xf16>, %y: tensor<2x262144xf16>) {
   %v0 = graph.reshape(%x) {shape = [2, 64, 4096]} : tensor<2x64x4096xf16>
   %v1 = graph.reshape(%y) {shape = [2, 64, 4096]} : tensor<2x64x4096xf16>
   %v2 = graph.mul(%v0, %v1) : tensor<2x64x4096xf16>
   %v3 = graph.cast(%v2) {to = f32} : tensor<2x64x4096xf32>
-  %v4 = graph.reduce(%v3) {axes = [2], kind = "sum"} : tensor<2x64xf32>
+  %v4 = graph.reduce(%v3) {axes = [2], keepdims = false, kind = "sum"} : tensor<2x64xf32>
   %v5 = graph.reduce(%v4) {axes = [1], kind = "sum"} : tensor<2xf32>
   %v6 = graph.cast(%v5) {to = f16} : tensor<2xf16>
   %v7 = graph.reshape(%v6) {shape = [2, 1]} : tensor<2x1xf16>
@@ -55,12 +64,12 @@ func @reduce_in_parts(%x: tensor<2x262144xf16>, %y: tensor<2x262144xf16>) {
 
 func @reduce_in_parts__columns(%x: tensor<65536x8xf32>, %h: tensor<65536x8xf16>) {
   %v0 = graph.reshape(%x) {shape = [128, 512, 8]} : tensor<128x512x8xf32>
-  %v1 = graph.reduce(%v0) {axes = [1], kind = "max"} : tensor<128x8xf32>
+  %v1 = graph.reduce(%v0) {axes = [1], keepdims = false, kind = "max"} : tensor<128x8xf32>
   %v2 = graph.reduce(%v1) {axes = [0], kind = "max"} : tensor<8xf32>
   %v3 = graph.reduce(%x) {axes = [1], kind = "max"} : tensor<65536xf32>
   %v4 = graph.reshape(%h) {shape = [128, 512, 8]} : tensor<128x512x8xf16>
   %v5 = graph.cast(%v4) {to = f32} : tensor<128x512x8xf32>
-  %v6 = graph.reduce(%v5) {axes = [1], kind = "sum"} : tensor<128x8xf32>
+  %v6 = graph.reduce(%v5) {axes = [1], keepdims = false, kind = "sum"} : tensor<128x8xf32>
   %v7 = graph.reduce(%v6) {axes = [0], kind = "sum"} : tensor<8xf32>
   %v8 = graph.cast(%v7) {to = f16} : tensor<8xf16>
   return(%v2, %v3, %v8)
@@ -98,13 +107,13 @@ func @reduce_in_parts__primes(%x: tensor<2x262147xf32>, %y: tensor<2x262147xf32>
   %v2 = graph.slice(%y) {sizes = [2, 260064], starts = [0, 0], steps = [1, 1]} : tensor<2x260064xf32>
   %v3 = graph.reshape(%v2) {shape = [2, 63, 4128]} : tensor<2x63x4128xf32>
   %v4 = graph.add(%v1, %v3) : tensor<2x63x4128xf32>
-  %v5 = graph.reduce(%v4) {axes = [2], kind = "sum"} : tensor<2x63xf32>
+  %v5 = graph.reduce(%v4) {axes = [2], keepdims = false, kind = "sum"} : tensor<2x63xf32>
   %v6 = graph.slice(%x) {sizes = [2, 2083], starts = [0, 260064], steps = [1, 1]} : tensor<2x2083xf32>
   %v7 = graph.reshape(%v6) {shape = [2, 1, 2083]} : tensor<2x1x2083xf32>
   %v8 = graph.slice(%y) {sizes = [2, 2083], starts = [0, 260064], steps = [1, 1]} : tensor<2x2083xf32>
   %v9 = graph.reshape(%v8) {shape = [2, 1, 2083]} : tensor<2x1x2083xf32>
   %v10 = graph.add(%v7, %v9) : tensor<2x1x2083xf32>
-  %v11 = graph.reduce(%v10) {axes = [2], kind = "sum"} : tensor<2x1xf32>
+  %v11 = graph.reduce(%v10) {axes = [2], keepdims = false, kind = "sum"} : tensor<2x1xf32>
   %v12 = graph.concat(%v5, %v11) {axis = 1} : tensor<2x64xf32>
   %v13 = graph.reduce(%v12) {axes = [1], kind = "sum"} : tensor<2xf32>
   return(%v13)
@@ -113,7 +122,7 @@ func @reduce_in_parts__primes(%x: tensor<2x262147xf32>, %y: tensor<2x262147xf32>
 func @reduce_in_parts__two_axes(%x: tensor<3x2x65536x2x3xbf16>) {
   %v0 = graph.reshape(%x) {shape = [3, 2, 32, 2048, 2, 3]} : tensor<3x2x32x2048x2x3xbf16>
   %v1 = graph.cast(%v0) {to = f32} : tensor<3x2x32x2048x2x3xf32>
-  %v2 = graph.reduce(%v1) {axes = [0, 3, 5], kind = "sum"} : tensor<2x32x2xf32>
+  %v2 = graph.reduce(%v1) {axes = [0, 3, 5], keepdims = false, kind = "sum"} : tensor<2x32x2xf32>
   %v3 = graph.reduce(%v2) {axes = [1], kind = "sum"} : tensor<2x2xf32>
   %v4 = graph.cast(%v3) {to = bf16} : tensor<2x2xbf16>
   %v5 = graph.reshape(%v4) {shape = [1, 2, 1, 2, 1]} : tensor<1x2x1x2x1xbf16>
@@ -139,4 +148,48 @@ func @scan_in_parts__reverse(%x: tensor<16384x3xf16>) {
   %v5 = graph.cumulate(%v4) {axis = 0, kind = "prod"} : tensor<15x3xf64>
   %v6 = graph.cumulate(%x, %v5) {axis = 0, kind = "prod", part = 1024, reverse = true} : tensor<16384x3xf16>
   return(%v6)
+}
+
+func @search_in_parts(%x: tensor<262147xbf16>) {
+  %v0 = graph.slice(%x) {sizes = [260064], starts = [0], steps = [1]} : tensor<260064xbf16>
+  %v1 = graph.reshape(%v0) {shape = [63, 4128]} : tensor<63x4128xbf16>
+  %v2 = graph.reduce(%v1) {axes = [1], keepdims = false, kind = "min"} : tensor<63xbf16>
+  %v3 = graph.slice(%x) {sizes = [2083], starts = [260064], steps = [1]} : tensor<2083xbf16>
+  %v4 = graph.reshape(%v3) {shape = [1, 2083]} : tensor<1x2083xbf16>
+  %v5 = graph.reduce(%v4) {axes = [1], keepdims = false, kind = "min"} : tensor<1xbf16>
+  %v6 = graph.concat(%v2, %v5) {axis = 0} : tensor<64xbf16>
+  %v7 = graph.reduce(%v6) {axes = [0], kind = "min"} : tensor<bf16>
+  %v8 = graph.broadcast(%v7) {shape = [64]} : tensor<64xbf16>
+  %v9 = graph.eq(%v6, %v8) : tensor<64xbool>
+  %v10 = graph.isnan(%v6) : tensor<64xbool>
+  %v11 = graph.or(%v9, %v10) : tensor<64xbool>
+  %v12 = graph.iota() {axis = 0, elem = i64, shape = [64]} : tensor<64xi64>
+  %v13 = graph.full() {elem = i64, shape = [64], value = 4128} : tensor<64xi64>
+  %v14 = graph.mul(%v12, %v13) : tensor<64xi64>
+  %v15 = graph.arg_reduce(%v1) {axis = 1, kind = "min", last = false} : tensor<63xi64>
+  %v16 = graph.arg_reduce(%v4) {axis = 1, kind = "min", last = false} : tensor<1xi64>
+  %v17 = graph.concat(%v15, %v16) {axis = 0} : tensor<64xi64>
+  %v18 = graph.add(%v14, %v17) : tensor<64xi64>
+  %v19 = graph.full() {elem = i64, shape = [64], value = 9223372036854775807} : tensor<64xi64>
+  %v20 = graph.select(%v11, %v18, %v19) : tensor<64xi64>
+  %v21 = graph.reduce(%v20) {axes = [0], keepdims = false, kind = "min"} : tensor<i64>
+  return(%v7, %v21)
+}
+
+func @search_in_parts__columns(%x: tensor<65536x8xi32>) {
+  %v0 = graph.reshape(%x) {shape = [128, 512, 8]} : tensor<128x512x8xi32>
+  %v1 = graph.reduce(%v0) {axes = [1], keepdims = false, kind = "max"} : tensor<128x8xi32>
+  %v2 = graph.reduce(%v1) {axes = [0], kind = "max"} : tensor<8xi32>
+  %v3 = graph.broadcast(%v2) {shape = [128, 8]} : tensor<128x8xi32>
+  %v4 = graph.eq(%v1, %v3) : tensor<128x8xbool>
+  %v5 = graph.iota() {axis = 0, elem = i64, shape = [128, 8]} : tensor<128x8xi64>
+  %v6 = graph.full() {elem = i64, shape = [128, 8], value = 512} : tensor<128x8xi64>
+  %v7 = graph.mul(%v5, %v6) : tensor<128x8xi64>
+  %v8 = graph.arg_reduce(%v0) {axis = 1, kind = "max", last = true} : tensor<128x8xi64>
+  %v9 = graph.add(%v7, %v8) : tensor<128x8xi64>
+  %v10 = graph.full() {elem = i64, shape = [128, 8], value = -1} : tensor<128x8xi64>
+  %v11 = graph.select(%v4, %v9, %v10) : tensor<128x8xi64>
+  %v12 = graph.reduce(%v11) {axes = [0], keepdims = false, kind = "max"} : tensor<8xi64>
+  %v13 = graph.reshape(%v12) {shape = [1, 8]} : tensor<1x8xi64>
+  return(%v13)
 }

@@ -9,7 +9,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 
 from benchmarks import population, record
+from benchmarks.emulated_torch import emulated
 from benchmarks.population_draw import LIMITS, Array, Case, drawn
+from tests.torch.test_lowerings import same
 
 
 @pytest.mark.parametrize(("kind", "device"), [*(("kernel", d) for d in LIMITS), ("layer", "cuda"), ("layer", "cpu")])
@@ -79,6 +81,11 @@ EMULATED = {
     "batch norm": ((6, 140, 5, 5), lambda x: F.batch_norm(x, None, None, training=True), 2),
     "group norm": ((2, 64, 8, 8), lambda x: F.group_norm(x, 8), 2),
     "cumsum along dim 0": ((300, 40), lambda x: x.cumsum(0), 2),
+    "max and its place": ((300, 1000), lambda x: x.max(1), 1.1),
+    "min and its place in long rows": ((140, 40000), lambda x: x.min(1), 2.1),
+    "max and its place in short rows": ((61, 385, 3), lambda x: x.max(2), 1.3),
+    "argmin of columns": ((127, 24, 8), lambda x: x.argmin(0), 1.1),
+    "softmax, its largest and where": ((300, 64), lambda x: x.softmax(1).max(1), 1.2),
 }
 
 
@@ -90,3 +97,28 @@ def test_what_kernels_touch_on_the_emulator(name: str) -> None:
     assert not row["wrong"], row["off"]
     assert len(row["touched"]["launches"]) == 1
     assert row["touched"]["bytes"] < most
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8])
+@pytest.mark.parametrize(
+    ("shape", "axis", "launches"),
+    [
+        *(((1,), 0, 2), ((37, 1), 1, 2), ((7, 61, 5), 0, 1), ((7, 61, 5), 1, 1), ((7, 61, 5), 2, 1), ((1031,), 0, 1)),
+        *(((2, 1 << 17), 1, 2), ((1, 200003), 1, 3), ((100003, 3), 0, 3), ((2, 33000, 5), 1, 2)),
+    ],
+)
+def test_places_of_extremes_on_the_emulator(
+    shape: tuple[int, ...], axis: int, launches: int, dtype: torch.dtype
+) -> None:
+    """Of several that are equal the first; of rows with NaN its place; long rows in parts."""
+    x = (torch.arange(torch.Size(shape).numel()) * 7919 % 101).reshape(shape).to(dtype)
+    line = x.movedim(axis, 0)
+    line[len(line) // 2] = line[len(line) // 3] = 110
+    line[len(line) // 5] = line[-1] = 0
+    if dtype.is_floating_point and line[0].numel() > 1:
+        line.flatten(1)[len(line) // 2 :: 9, -1] = float("nan")
+        line.flatten(1)[:, 0] = float("-inf")
+    with emulated() as reports:
+        same(lambda x: x.max(axis), x)
+        assert len(reports) == launches
+        same(lambda x: (x.argmax(axis), x.argmin(axis, keepdim=True), x.min(axis)[1]), x)

@@ -9,8 +9,9 @@ becomes, for a machine that runs 132 programs at a time,
     %s = graph.reduce(%p) {axes = [1], kind = "sum"} : tensor<2xf32>
 
 Elementwise ops before the reduction are made again under the new shape, so that they stay in one kernel with it. A
-product is split along k: its parts are a batch, summed afterwards. Partial sums of halves are f32. A scan of few lines
-is one of their parts (Merrill and Grimshaw, Parallel Scan for Stream Architectures: reduce, then scan).
+product is split along k: its parts are a batch, summed afterwards. The place of an extreme is its place in the first
+part that has it. Partial sums of halves are f32. A scan of few lines is one of their parts (Merrill and Grimshaw,
+Parallel Scan for Stream Architectures: reduce, then scan).
 
 On a CPU, what is summed may have dims that are not known, or be two dims with one that is kept between them: then its
 rows come first.
@@ -26,12 +27,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.simplify.fold_constants import cast_to
+from graphfuse.fusion.products.search_rows import place_of
+from graphfuse.fusion.simplify.fold_constants import cast_to, full
 from graphfuse.fusion.simplify.simplify_movement import reshaped, sliced
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_int, attr_ints, remade, tensor_of
 from graphfuse.ir.passes import passing
-from graphfuse.ir.rewrite import Replacement, RuleWith, dead_code, given, rule_with, sweep
-from graphfuse.ir.types import BF16, BOOL, F16, F32, Scalar
+from graphfuse.ir.rewrite import Replacement, RuleWith, common_subexpressions, dead_code, given, rule_with, sweep
+from graphfuse.ir.types import BF16, BOOL, F16, F32, I64, Scalar
 from graphfuse.symbolic import Dim, Ranges, bounds, product, static
 
 LONG = 1 << 17
@@ -106,49 +108,96 @@ def reduce_in_parts(op: Op, programs: Programs) -> Replacement | None:
     """reduce(x) = reduce(reduce of each part of x), in parts along the longest of its axes that are one in memory."""
     (x,) = op.operands
     t = tensor_of(x)
-    axes = sorted(attr_ints(op, "axes"))
-    kind = str(op.attrs["kind"])
-    sizes = [d for a in axes if isinstance(d := t.shape[a], int)]
+    axes, kind = sorted(attr_ints(op, "axes")), str(op.attrs["kind"])
+    if (parts := _in_parts(t.shape, axes, programs)) is None:
+        return None
+    first, after = parts.first, parts.after
+    moved = {a: a if a < first else a + 2 - (after - first) for a in axes if not first <= a < after}
+    inside, place = tuple(sorted((*moved.values(), first + 1))), first - sum(a < first for a in axes)
+
+    def partial(part: Value) -> Value:
+        wide = cast_to(part, _wide(t.elem, kind))
+        return graph.reduce(wide, axes=inside, kind=kind, keepdims=False, loc=op.loc).result
+
+    whole = graph.reduce(parts.each(x, partial, place), axes=(place,), kind=kind, loc=op.loc).result
+    return reshaped(cast_to(whole, t.elem), tensor_of(op.result).shape)
+
+
+@rule_with(graph.arg_reduce)
+def search_in_parts(op: Op, programs: Programs) -> Replacement | None:
+    """arg_reduce(x) = the first (or last) place of the parts of x whose extreme is that of x, or NaN."""
+    (x,), axis, kind = op.operands, attr_int(op, "axis"), str(op.attrs["kind"])
+    parts = _in_parts(tensor_of(x).shape, [axis], programs)
+    if parts is None or tensor_of(x).elem == BOOL:
+        return None
+    last = bool(op.attrs.get("last"))
+
+    def best(part: Value) -> Value:  # keepdims is said, as `search_rows` says it: they are equal then
+        return graph.reduce(part, axes=(axis + 1,), kind=kind, keepdims=False, loc=op.loc).result
+
+    def place(part: Value) -> Value:
+        return graph.arg_reduce(part, axis=axis + 1, kind=kind, last=last, loc=op.loc).result
+
+    bests, within = parts.each(x, best, axis), parts.each(x, place, axis)
+    shape = tensor_of(within).shape
+    first = graph.mul(graph.iota(shape=shape, elem=I64, axis=axis).result, full(shape, I64, parts.size)).result
+    extreme = graph.reduce(bests, axes=(axis,), kind=kind, loc=op.loc).result
+    places = graph.add(first, within).result
+    found = place_of(bests, extreme, places, axis, keepdims=False, last=last)
+    return reshaped(found, tensor_of(op.result).shape)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Of dims that are one in memory: so many of one size, and a shorter one if they are not the whole."""
+
+    first: int
+    after: int
+    length: int
+    count: int
+    size: int
+
+    def each(self, x: Value, result: Callable[[Value], Value], place: int) -> Value:
+        """The results of all parts, along dim `place`."""
+        made = result(self._cut(x, 0, self.count, self.size))
+        if rest := self.length - self.count * self.size:
+            made = graph.concat(made, result(self._cut(x, self.length - rest, 1, rest)), axis=place).result
+        return made
+
+    def _cut(self, x: Value, start: int, count: int, size: int) -> Value:
+        """So many parts from there on, as two dims: the parts, and what is in them."""
+
+        def cut(v: Value) -> Value:
+            shape = tensor_of(v).shape
+            before, behind = shape[: self.first], shape[self.after :]
+            if count * size != self.length:
+                v = sliced(reshaped(v, (*before, self.length, *behind)), self.first, start, count * size)
+            return reshaped(v, (*before, count, size, *behind))
+
+        return _again(x, cut, [CONE])
+
+
+def _in_parts(shape: Sequence[Dim], axes: Sequence[int], programs: Programs) -> _Parts | None:
+    """The parts of the longest of the axes that are one in memory, if a reduction is worth them."""
+    sizes = [d for a in axes if isinstance(d := shape[a], int)]
     if not axes or len(sizes) < len(axes) or not (total := math.prod(sizes)):
         return None
-    length, first, after = max((math.prod(map(static, t.shape[i:j])), i, j) for i, j in _runs(axes))
-    kept = programs.most([d for a, d in enumerate(t.shape[: axes[-1]]) if a not in axes])
-    inner = programs.most(t.shape[axes[-1] + 1 :])
+    length, first, after = max((math.prod(map(static, shape[i:j])), i, j) for i, j in _runs(axes))
+    kept = programs.most([d for a, d in enumerate(shape[: axes[-1]]) if a not in axes])
+    inner = programs.most(shape[axes[-1] + 1 :])
     busy, line = kept * -(-inner // LINE), min(inner, LINE) * (total // length)
     if busy == 0 or 2 * busy > programs.count or length * line < LONG:
         return None
     most = max(1, programs.count // busy)
     if line == 1 and length // ROW >= WAVES * most:
-        most = min(length // ROW, MOST_PARTS)
+        most = min(-(-length // ROW), MOST_PARTS)
     wanted = min(most, length // max(1, LEAST // line))
     parts = _parts(length, wanted)
-    part = length // parts
+    size = length // parts
     if 2 * parts <= wanted:  # no divisor will do: the last part is shorter
-        part = -(-length // (wanted * LINE)) * LINE
-        parts = length // part
-    if parts < 2:
-        return None
-    before, behind = t.shape[:first], t.shape[after:]
-    moved = {a: a if a < first else a + 2 - (after - first) for a in axes if not first <= a < after}
-    inside, place = tuple(sorted((*moved.values(), first + 1))), first - sum(a < first for a in axes)
-
-    def of(start: int, count: int, size: int) -> Value:
-        """The results of parts from there on."""
-
-        def cut(v: Value) -> Value:
-            if count * size != length:
-                v = sliced(reshaped(v, (*before, length, *behind)), first, start, count * size)
-            return reshaped(v, (*before, count, size, *behind))
-
-        return graph.reduce(
-            cast_to(_again(x, cut, [CONE]), _wide(t.elem, kind)), axes=inside, kind=kind, loc=op.loc
-        ).result
-
-    partial = of(0, parts, part)
-    if rest := length - parts * part:
-        partial = graph.concat(partial, of(parts * part, 1, rest), axis=place).result
-    whole = cast_to(graph.reduce(partial, axes=(place,), kind=kind, loc=op.loc).result, t.elem)
-    return reshaped(whole, tensor_of(op.result).shape)
+        size = -(-length // (wanted * LINE)) * LINE
+        parts = length // size
+    return _Parts(first, after, length, parts, size) if parts > 1 else None
 
 
 def _runs(axes: Sequence[int]) -> list[tuple[int, int]]:
@@ -245,20 +294,26 @@ def scan_in_parts(op: Op, programs: Programs) -> Replacement | None:
     return remade(op, x, again if isinstance(again, Op) else so_far, part=part)
 
 
-RULES: tuple[RuleWith[Programs], ...] = (*reduce_in_parts, *multiply_in_parts, *scan_in_parts)
-ON_CPU: tuple[RuleWith[Programs], ...] = (*reduce_rows_first, *reduce_in_parts, *scan_in_parts)
+RULES: tuple[RuleWith[Programs], ...] = (*reduce_in_parts, *search_in_parts, *multiply_in_parts, *scan_in_parts)
+ON_CPU: tuple[RuleWith[Programs], ...] = (*reduce_rows_first, *reduce_in_parts, *search_in_parts, *scan_in_parts)
 
 
 def share_sums(func: Func, programs: int = 132, share: int = 1, parts: SumParts = unknown) -> Func:
     """Give each of so many programs, which run at a time, a part of every long sum."""
-    return dead_code(sweep(func, given(RULES, Programs(programs, func.ranges, share, parts)))[0])
+    return _split_by(func, RULES, Programs(programs, func.ranges, share, parts))
 
 
 @passing("graph")
 def split_long_reductions(func: Func, *, programs: int = CORES) -> Func:
     """The same for a CPU, and for reductions alone: products share their rows and columns out among threads."""
     known = Programs(programs, func.ranges, scanned=SCANNED_ON_CPU, beside=1 << 31, scan_parts=programs)
-    return dead_code(sweep(func, given(ON_CPU, known))[0])
+    return _split_by(func, ON_CPU, known)
+
+
+def _split_by(func: Func, rules: Sequence[RuleWith[Programs]], programs: Programs) -> Func:
+    """A value and its place have their parts in common."""
+    made, fired = sweep(func, given(rules, programs))
+    return common_subexpressions(dead_code(made)) if fired else func
 
 
 def _parts(length: int, most: int) -> int:
