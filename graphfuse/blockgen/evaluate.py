@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from graphfuse.blockgen.index import Index, IndexSpace, coefficient, linear, strides_of
 from graphfuse.blockgen.movement import Source, shape_of, sources
 from graphfuse.dialects import block, control, effects, graph
-from graphfuse.dialects.elementwise import COMBINE, neutral
+from graphfuse.dialects.elementwise import COMBINE, ROUNDED_KINDS, neutral
 from graphfuse.ir.core import Attr, Block, Builder, Op, OpDef, Params, Trait, Value, attr_number, tensor_of, tile_of
 from graphfuse.ir.types import BF16, F16, F32, I64, Ptr, Scalar, Tile, Type
 from graphfuse.symbolic import Dim, Expr, exact_div, floordiv, mod, product, substitute, symbols
@@ -458,7 +458,7 @@ class Evaluator:
         unroll: int = 1,
     ) -> Value:  # fmt: skip
         """Combine `term(vars)` over nested loops of the given extents; the result varies as `index` does."""
-        acc_elem = accumulator(elem) if kind in ("sum", "prod") else elem
+        acc_elem = accumulator(elem) if kind in ROUNDED_KINDS else elem
         shape = self.varying_shape(index)
         start = self.const(neutral(kind, acc_elem), acc_elem, shape)
 

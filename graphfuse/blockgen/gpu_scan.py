@@ -28,6 +28,7 @@ from graphfuse.blockgen.loops import Carried, scan_tile
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.scans import Scan
 from graphfuse.dialects import block, graph
+from graphfuse.dialects.elementwise import ROUNDED_KINDS
 from graphfuse.ir.core import Func, Value
 from graphfuse.symbolic import Dim, symbols
 
@@ -53,7 +54,7 @@ class _Lines:
     def __init__(self, kernel: Kernel, scan: Scan) -> None:
         self.kernel, self.scan, self.x = kernel, scan, scan.op.operands[0]
         self.elem = element_of(self.x)
-        self.wide = accumulator(self.elem) if scan.kind in ("sum", "prod") else self.elem
+        self.wide = accumulator(self.elem) if scan.kind in ROUNDED_KINDS else self.elem
         self.shape = shape_of(scan.op.result)
         self.dims = self._merged()
         self.extents = [d.extent for d in self.dims]

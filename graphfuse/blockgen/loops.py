@@ -11,7 +11,7 @@ from graphfuse.blockgen.kernel import Kernel, positions
 from graphfuse.blockgen.scans import Scan
 from graphfuse.blockgen.tiling import Piece
 from graphfuse.dialects import block
-from graphfuse.dialects.elementwise import COMBINE, neutral
+from graphfuse.dialects.elementwise import COMBINE, ROUNDED_KINDS, neutral
 from graphfuse.ir.core import Op, Value, tensor_of, tile_of
 from graphfuse.ir.types import I64, Scalar, Tile
 from graphfuse.symbolic import Dim, ceildiv, minimum
@@ -119,7 +119,7 @@ class Fold:
     @property
     def wide(self) -> Scalar:
         """The element of partial results."""
-        return accumulator(self.elem) if self.kind in ("sum", "prod") else self.elem
+        return accumulator(self.elem) if self.kind in ROUNDED_KINDS else self.elem
 
     def start(self, ev: Evaluator, shape: tuple[int, ...] | None) -> Value:
         """The result of nothing."""

@@ -120,6 +120,14 @@ def _isinf(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
     return kernel.compare("fcmp oeq", size, float("inf"))
 
 
+def _logaddexp(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
+    """The larger, and what the other adds to it; infinities have no distance."""
+    low, high = (extreme(kernel, name, *xs) for name in ("min", "max"))
+    gap = kernel.choose(kernel.compare("fcmp oeq", low, high), 0.0, kernel.binary("fsub", low, high))
+    ratio = elementwise(kernel, "exp", elem, [gap])
+    return kernel.binary("fadd", high, elementwise(kernel, "log1p", elem, [ratio]))
+
+
 def _rsqrt(kernel: Kernel, elem: Scalar, xs: Sequence[Reg]) -> Reg:
     """Two roundings."""
     root = kernel.intrinsic("sqrt", xs[0].type, xs[0])
@@ -204,6 +212,7 @@ FLOAT: dict[str, Emit] = {
     "floor": _intrinsic("floor"), "ceil": _intrinsic("ceil"), "trunc": _intrinsic("trunc"),
     "round": _intrinsic("roundeven"), "isnan": _isnan, "isinf": _isinf, "atan2": _atan2,
     "maxnum": _intrinsic("maxnum"), "minnum": _intrinsic("minnum"), "rsqrt": _rsqrt,
+    "logaddexp": _logaddexp,
 }  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from graphfuse.dialects.elementwise import (
     MACHINE_FUNCTIONS,
     MACHINE_REDUCE_KINDS,
     NO_SIGNED_WRAP,
+    SCAN_KINDS,
     check_reduce_kind,
     declare,
 )
@@ -418,10 +419,10 @@ DOT_PRECISIONS = ("ieee", "tf32", "tf32x3")
 def scan(x: Type, *, axis: int, kind: str, exclusive: bool = False, reverse: bool = False) -> Type:
     """Each element combined with those before it along `axis`; exclusive: with what changes nothing in its own place.
 
-    `kind` is sum, prod, max or min; `reverse` combines it with those after it.
+    `kind` is sum, prod, max, min or logaddexp; `reverse` combines it with those after it.
     """
     t = _tile(x)
-    check_reduce_kind(kind, t.elem, ("sum", "prod", "max", "min"))
+    check_reduce_kind(kind, t.elem, SCAN_KINDS)
     axis_of(axis, len(t.shape))
     return t
 

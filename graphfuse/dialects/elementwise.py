@@ -91,12 +91,13 @@ FUNCTIONS: tuple[Function, ...] = (
 MACHINE_FUNCTIONS: tuple[Function, ...] = (
     Function("maxnum", 2, "float", "the larger; where one is NaN the other.", commutative=True),
     Function("minnum", 2, "float", "the smaller; where one is NaN the other.", commutative=True),
+    Function("logaddexp", 2, "float", "log(exp(a) + exp(b)), without overflow.", commutative=True),
     Function("mulhi", 2, "whole", "the upper half of the double-width product.", commutative=True),
     Function("rsqrt", 1, "float", "1 / sqrt(a)."),
     Function("popcount", 1, "whole", "how many bits are set."),
     Function("clz", 1, "whole", "how many zeros lead; the width for 0."),
 )  # fmt: skip
-"""What hand-written kernels ask of a machine: in the block dialect only."""
+"""What hand-written kernels and reductions ask of a machine: in the block dialect only."""
 NO_SIGNED_WRAP = frozenset({"add", "sub", "mul"})
 """Functions of the block dialect with an attribute `nsw`: a promise that the result fits, as C makes it for `int`."""
 
@@ -172,14 +173,17 @@ def _type_rule(
     return rule
 
 
-REDUCE_KINDS = ("sum", "prod", "max", "min", "any", "all")
+REDUCE_KINDS = ("sum", "prod", "max", "min", "any", "all", "logaddexp")
 MACHINE_REDUCE_KINDS = (*REDUCE_KINDS, "maxnum", "minnum", "xor")
 """Those of the block dialect: also extremes that ignore NaN, and exclusive or."""
+SCAN_KINDS = ("sum", "prod", "max", "min", "logaddexp")
+ROUNDED_KINDS = frozenset({"sum", "prod", "logaddexp"})
+"""Those that round floats at each step: partial results are wide."""
 
 
 COMBINE = {
     "sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and", "maxnum": "maxnum",
-    "minnum": "minnum", "xor": "xor",
+    "minnum": "minnum", "xor": "xor", "logaddexp": "logaddexp",
 }  # fmt: skip
 """The function that a reduction repeats."""
 
@@ -193,15 +197,15 @@ def neutral(kind: str, elem: Scalar) -> bool | float:
     if kind in ("maxnum", "minnum"):
         return math.nan
     if elem.is_float:
-        return -math.inf if kind == "max" else math.inf
+        return math.inf if kind == "min" else -math.inf
     return elem.limits[0 if kind == "max" else 1]
 
 
 def check_reduce_kind(kind: str, elem: Scalar, kinds: Sequence[str] = REDUCE_KINDS) -> None:
-    """`any` and `all` combine bools, `maxnum` and `minnum` floats, `xor` integers, the others numbers."""
+    """`any` and `all` combine bools, `maxnum`, `minnum` and `logaddexp` floats, `xor` integers, the others numbers."""
     if kind not in kinds:
         raise VerifyError(f"kind must be one of {', '.join(kinds)}, got {kind}")
     fits = {"any": elem == BOOL, "all": elem == BOOL, "xor": elem.is_integer}
-    fits |= dict.fromkeys(("maxnum", "minnum"), elem.is_float)
+    fits |= dict.fromkeys(("maxnum", "minnum", "logaddexp"), elem.is_float)
     if not fits.get(kind, elem != BOOL):
         raise VerifyError(f"kind {kind} does not combine {elem}")

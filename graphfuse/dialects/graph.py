@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from graphfuse.constraints import require
 from graphfuse.dialects.block import MAX_GRID_RANK
-from graphfuse.dialects.elementwise import check_reduce_kind, declare
+from graphfuse.dialects.elementwise import ROUNDED_KINDS, SCAN_KINDS, check_reduce_kind, declare
 from graphfuse.dialects.operands import axis_of, one_body, per_dim, positive, tensor, window_of, yielded_by
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Block, Op, Trait, Value, dims_of, opdef, walk
@@ -119,7 +119,7 @@ def arg_reduce(x: Type, *, axis: int, kind: str, keepdims: bool = False, last: b
 
 def running(kind: str, elem: Scalar) -> Scalar:
     """The element that running sums and products are carried in: f64, for a line has no blocks to sum one by one."""
-    return F64 if kind in ("sum", "prod") and elem.is_float else elem
+    return F64 if kind in ROUNDED_KINDS and elem.is_float else elem
 
 
 @opdef("graph.cumulate", Trait.PURE)
@@ -133,15 +133,14 @@ def cumulate(
     reverse: bool = False,
     part: int = 0,
 ) -> Type:
-    """Running `sum`, `prod`, `max` or `min` along `axis`; `exclusive` leaves out the element itself.
+    """Running `sum`, `prod`, `max`, `min` or `logaddexp` along `axis`; `exclusive` leaves out the element itself.
 
-    Sums and products of floats are made in f64, and each is rounded once. Lines may come in parts of `part` elements
+    What rounds floats is made in f64, and each is rounded once. Lines may come in parts of `part` elements
     (the last may be shorter): `before` has, in the order of the scan, what lies before the second part, the third, ...
     """
     t = tensor(x)
     axis_of(axis, t.rank)
-    if kind not in ("sum", "prod", "max", "min"):
-        raise VerifyError(f"kind must be sum, prod, max or min, got {kind}")
+    check_reduce_kind(kind, t.elem, SCAN_KINDS)
     if (before is None) != (part == 0) or part < 0:
         raise VerifyError(f"parts of {part} elements {'without' if before is None else 'and'} what lies before them")
     if before is not None:

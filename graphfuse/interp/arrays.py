@@ -26,7 +26,7 @@ def reduce_array(x: Array, axes: tuple[int, ...], kind: str, *, keepdims: bool =
         return np.asarray(COMBINE[kind].reduce(x, axis=axes, keepdims=keepdims))
     wide = widened(x)
     # an extreme of nothing is what it begins with
-    begin: Any = {"initial": identity(kind, x.dtype).astype(wide.dtype)} if kind in ("max", "min") else {}
+    begin: Any = {"initial": identity(kind, x.dtype).astype(wide.dtype)} if kind in ("max", "min", "logaddexp") else {}
     out = COMBINE[kind].reduce(wide, axis=axes, dtype=wide.dtype, keepdims=keepdims, **begin)
     return narrowed(out, x.dtype)
 
@@ -49,7 +49,7 @@ def identity(kind: str, dtype: np.dtype[Any]) -> Array:
     """What a reduction begins with."""
     elem = ew.elem_of(dtype)
     match kind:
-        case "max":
+        case "max" | "logaddexp":
             return ew.extreme(elem, -1)
         case "min":
             return ew.extreme(elem, 1)
@@ -74,6 +74,7 @@ def along(axis: int, index: slice) -> tuple[slice, ...]:
 COMBINE: dict[str, np.ufunc] = {
     "sum": np.add, "add": np.add, "prod": np.multiply, "mul": np.multiply, "max": np.maximum, "min": np.minimum,
     "any": np.logical_or, "all": np.logical_and, "maxnum": np.fmax, "minnum": np.fmin,
+    "logaddexp": np.logaddexp,
 }  # fmt: skip
 """The function that a reduction, or a scatter, repeats."""
 

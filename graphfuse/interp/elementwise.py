@@ -297,7 +297,7 @@ TRANSCENDENTAL: dict[str, Callable[..., Array]] = {
     "log2": np.log2, "log1p": np.log1p, "tanh": np.tanh, "erf": erf, "sigmoid": _sigmoid, "sin": np.sin,
     "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh,
     "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
-    "rsqrt": lambda x: 1.0 / np.sqrt(x),
+    "rsqrt": lambda x: 1.0 / np.sqrt(x), "logaddexp": np.logaddexp,
 }  # fmt: skip
 """Computed in f64 whatever the element."""
 

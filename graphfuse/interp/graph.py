@@ -20,6 +20,7 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.dialects.call import arguments_of, function_of
+from graphfuse.dialects.elementwise import ROUNDED_KINDS
 from graphfuse.errors import GraphfuseError, InputError
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp.arrays import (
@@ -285,7 +286,7 @@ def _arg_reduce(_: Context, op: Op, x: Array) -> Array:
 def _cumulate(_: Context, op: Op, x: Array, before: Array | None = None) -> Array:
     axis, kind = attr(op, "axis"), str(attr(op, "kind"))
     wide = np.flip(x, axis) if attr(op, "reverse") else x
-    if kind in ("sum", "prod") and ew.elem_of(x.dtype).is_float:
+    if kind in ROUNDED_KINDS and ew.elem_of(x.dtype).is_float:
         wide = wide.astype(np.float64)
     size = attr(op, "part") or max(1, x.shape[axis])
     parts = [wide[along(axis, slice(at, at + size))] for at in range(0, max(1, x.shape[axis]), size)]

@@ -470,7 +470,7 @@ SCAN = (
     *(case("scan", f"{kind}_{axis}", "x: 5x(n)x7xf32",
         f'y = cumulate(x) {{axis = {axis}, kind = "{kind}"}}; return(y)', N,
            over("n", values=(0, 1, 9)))
-      for kind, axis in (("sum", 0), ("max", 1), ("prod", 2), ("min", 2))),
+      for kind, axis in (("sum", 0), ("max", 1), ("prod", 2), ("min", 2), ("logaddexp", 1), ("logaddexp", 2))),
     *(case("scan", f"{how}_{axis}", "x: 5x19xf32",
            f'y = cumulate(x) {{axis = {axis}, kind = "sum", {how} = true}}; return(y)')
       for how in ("exclusive", "reverse", "exclusive = true, reverse") for axis in (0, 1)),

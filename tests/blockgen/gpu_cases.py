@@ -245,6 +245,8 @@ GPU_SERIAL = (
     scan("many_lines", "3x301x5", 2, 'kind = "sum"', "i32"),
     scan("lines_of_halves", "70x200", 1, 'kind = "max", reverse = true', "bf16"),
     scan("columns", "3x300x70", 1, 'kind = "sum"'),
+    scan("columns_of_logarithms", "3x300x5", 1, 'kind = "logaddexp"'),
+    scan("logarithms", "3x150", 1, 'kind = "logaddexp", exclusive = true, reverse = true', "f16"),
     scan("few_columns", "2x1100x2x3", 1, 'kind = "prod", exclusive = true', "f64"),
     scan("columns_of_unknown_length", "(n)x33", 0, 'kind = "sum", reverse = true', "f32", "n in 0..5000",
          over("n", values=(0, 1, 64, 333))),

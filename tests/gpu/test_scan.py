@@ -47,9 +47,11 @@ def test_shapes(shape, axis, warps, exclusive) -> None:
     run(shape, axis, warps=warps, exclusive=exclusive)
 
 
-@pytest.mark.parametrize("kind", ["sum", "prod", "max", "min"])
+@pytest.mark.parametrize("kind", ["sum", "prod", "max", "min", "logaddexp"])
 @pytest.mark.parametrize("elem", ["i8", "u8", "i32", "i64", "u64", "f16", "bf16", "f32", "f64"])
 def test_elements(elem, kind) -> None:
+    if kind == "logaddexp" and elem[0] in "iu":
+        return
     close = functools.partial(np.testing.assert_allclose, rtol=1e-2, atol=1e-2)
     exact = elem[0] in "iu" or kind in ("max", "min")
     equal = np.testing.assert_array_equal if exact else lambda a, b: close(a.astype(float), b.astype(float))

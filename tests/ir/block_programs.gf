@@ -93,8 +93,9 @@ func @machine(%x: ptr<f32>, %y: ptr<i32>) {
   %min = block.minnum(%a, %a) : tile<8xf32>
   %e = block.exp(%a) : tile<8xf32>
   %root = block.rsqrt(%e) : tile<8xf32>
+  %sum = block.logaddexp(%a, %root) : tile<8xf32>
   %high = block.mulhi(%m, %m) : tile<8xi32>
   %ones = block.popcount(%m) : tile<8xi32>
   %zeros = block.clz(%m) : tile<8xi32>
-  return(%max, %min, %root, %high, %ones, %zeros)
+  return(%max, %min, %root, %sum, %high, %ones, %zeros)
 }

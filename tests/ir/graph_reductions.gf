@@ -24,7 +24,8 @@ func @cumulate(%x: tensor<3x(n)xf32>, %i: tensor<3x(n)xi8>) {
   %b = graph.cumulate(%x) {axis = 0, exclusive = true, kind = "prod"} : tensor<3x(n)xf32>
   %c = graph.cumulate(%i) {axis = 1, kind = "max", reverse = true} : tensor<3x(n)xi8>
   %d = graph.cumulate(%i) {axis = 1, exclusive = true, kind = "min", reverse = true} : tensor<3x(n)xi8>
-  return(%a, %b, %c, %d)
+  %e = graph.cumulate(%x) {axis = 1, kind = "logaddexp"} : tensor<3x(n)xf32>
+  return(%a, %b, %c, %d, %e)
 }
 
 func @windows(%x: tensor<1x2x9x(n + 6)xf32>) {

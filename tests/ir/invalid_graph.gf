@@ -106,7 +106,7 @@ func @f() {
 }
 // -----
 func @f(%x: tensor<2x(n)xf32>) {
-  %r = graph.reduce(%x) {axes = [0], kind = "mean"} : tensor<(n)xf32>  // error: graph.reduce: kind must be one of sum, prod, max, min, any, all, got mean
+  %r = graph.reduce(%x) {axes = [0], kind = "mean"} : tensor<(n)xf32>  // error: graph.reduce: kind must be one of sum, prod, max, min, any, all, logaddexp, got mean
   return()
 }
 // -----
@@ -136,7 +136,7 @@ func @f(%x: tensor<2x(n)xf32>) {
 }
 // -----
 func @f(%x: tensor<2x(n)xf32>) {
-  %r = graph.cumulate(%x) {axis = 0, kind = "any"} : tensor<2x(n)xf32>  // error: graph.cumulate: kind must be sum, prod, max or min, got any
+  %r = graph.cumulate(%x) {axis = 0, kind = "any"} : tensor<2x(n)xf32>  // error: graph.cumulate: kind must be one of sum, prod, max, min, logaddexp, got any
   return()
 }
 // -----

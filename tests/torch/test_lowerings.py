@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 F = torch.nn.functional
 
 from graphfuse.torch import backend  # noqa: E402 - they import torch
-from tests.torch.support import left_to_torch, recorded_graphs  # noqa: E402
+from tests.torch.support import check, left_to_torch, recorded_graphs  # noqa: E402
 
 f64, f32, bf16, f16 = torch.float64, torch.float32, torch.bfloat16, torch.float16
 i64, i32, i16, i8, u8 = torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8
@@ -124,8 +124,22 @@ def test_softmax_of_what_is_masked():
     x[1] = -inf
     x[2, 3] = -inf
     x[3, 0] = inf
-    same(softmaxes, x, rtol=2e-6, left=("logcumsumexp",))
+    same(softmaxes, x, rtol=2e-6)
     same(lambda x: (torch.softmax(x, 0), torch.log_softmax(x, 0)), torch.tensor(2.0))
+
+
+@pytest.mark.parametrize("dtype", [f32, f64, f16, bf16])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((), 0), ((0, 3), 0), ((1,), 0), ((61,), 0), ((7, 61, 5), 1), ((2, 70001), 1)]
+)
+def test_running_logarithms_of_sums(dtype, shape, axis):
+    """Over a range in which no common base would do."""
+    x = (torch.randn(shape) * 300).to(dtype)
+    same(lambda x: x.logcumsumexp(axis), x, rtol={f16: 1e-3, bf16: 1e-2, f32: 2e-7, f64: 2e-15}[dtype])
+
+
+def test_gradients_of_running_logarithms_of_sums():
+    check(lambda x: x.logcumsumexp(1), torch.randn(3, 40).requires_grad_(), ops=("logcumsumexp",))
 
 
 def test_halves_round_once():

@@ -81,6 +81,7 @@ EMULATED = {
     "batch norm": ((6, 140, 5, 5), lambda x: F.batch_norm(x, None, None, training=True), 2),
     "group norm": ((2, 64, 8, 8), lambda x: F.group_norm(x, 8), 2),
     "cumsum along dim 0": ((300, 40), lambda x: x.cumsum(0), 2),
+    "logcumsumexp": ((60, 1000), lambda x: x.logcumsumexp(1), 1.1),
     "max and its place": ((300, 1000), lambda x: x.max(1), 1.1),
     "min and its place in long rows": ((140, 40000), lambda x: x.min(1), 2.1),
     "max and its place in short rows": ((61, 385, 3), lambda x: x.max(2), 1.3),
@@ -122,3 +123,9 @@ def test_places_of_extremes_on_the_emulator(
         same(lambda x: x.max(axis), x)
         assert len(reports) == launches
         same(lambda x: (x.argmax(axis), x.argmin(axis, keepdim=True), x.min(axis)[1]), x)
+
+
+def test_running_sums_of_halves_are_one_kernel() -> None:
+    with emulated() as reports:
+        same(lambda x: x.cumsum(1), torch.randn(60, 1000, dtype=torch.float16), rtol=2e-3)
+        assert len(reports) == 1

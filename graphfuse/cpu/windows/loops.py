@@ -34,7 +34,7 @@ from graphfuse.cpu.windows.sources import Kept, Sources, is_turned, row_major, s
 from graphfuse.cpu.windows.together import side_by_side
 from graphfuse.cpu.windows.window import Inside, Start, Window, divisor, window_shape
 from graphfuse.dialects import block, control
-from graphfuse.dialects.elementwise import COMBINE, neutral
+from graphfuse.dialects.elementwise import COMBINE, ROUNDED_KINDS, neutral
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, OpDef, Params, Trait, Value, attr_dims, attr_int, tile_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
@@ -270,7 +270,7 @@ class _Maker(Sources):
         xs, axis = [op.operands[0] for op in walk], attr_int(walk[0], "axis")
         kinds = [str(op.attrs["kind"]) for op in walk]
         old = [tile_of(x).elem for x in xs]
-        elems = [compute_elem(e) if kind in ("sum", "prod") else e for kind, e in zip(kinds, old, strict=True)]
+        elems = [compute_elem(e) if kind in ROUNDED_KINDS else e for kind, e in zip(kinds, old, strict=True)]
         size, window = tile_of(xs[0]).shape[axis], self._along(xs, axis)
 
         def parts(outer: Window, at: Start) -> list[Value]:

@@ -27,6 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from graphfuse.dialects import graph
+from graphfuse.dialects.elementwise import ROUNDED_KINDS
 from graphfuse.fusion.products.search_rows import place_of
 from graphfuse.fusion.simplify.fold_constants import cast_to, full
 from graphfuse.fusion.simplify.simplify_movement import reshaped, sliced
@@ -353,4 +354,4 @@ def _is_reduced(x: Value) -> bool:
 
 def _wide(elem: Scalar, kind: str) -> Scalar:
     """What partial results are in."""
-    return F32 if elem in (F16, BF16) and kind in ("sum", "prod") else elem
+    return F32 if elem in (F16, BF16) and kind in ROUNDED_KINDS else elem

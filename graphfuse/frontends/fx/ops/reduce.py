@@ -115,8 +115,10 @@ def _moments(c: Call, x: Value, dim: Dims, correction: Number | None, keepdim: b
 
 @lowers(aten.cumsum.default, kind="sum")
 @lowers(aten.cumprod.default, kind="prod")
+@lowers(aten.logcumsumexp.default, kind="logaddexp")
 def cumsum(c: Call, self: Value, axis: int, dtype: Any = None, *, kind: str) -> Value:
-    return c.rounded(c.e(graph.cumulate, c.e.cast(self, wide_elem(c.elem)), axis=axis, kind=kind))
+    """Each is rounded once: what is carried is wide."""
+    return c.e(graph.cumulate, c.e.cast(self, c.elem), axis=axis, kind=kind)
 
 
 @lowers(aten.cummax.default, kind="max")
