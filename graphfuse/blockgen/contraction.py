@@ -301,7 +301,7 @@ class ContractionKernel:
         lanes, column = self._lane(first)
         index = self._position(at, row, column)
         if self.elementwise:
-            acc = self._accumulate_elementwise(index, (rows, lanes))
+            (acc,) = self._accumulate_elementwise([index], (rows, lanes))
         else:
             source = None if packed is None else self._packed_at(packed, sym(lanes.name))
             acc = accumulate(kernel, self.work, index, rows, lanes, self._depth(), source, self._packed_row(row))
@@ -311,27 +311,42 @@ class ContractionKernel:
         extents = tuple(d.extent for d in self.k_dims)
         return Depth(extents, lambda at: merged_index(len(self.work.depth), self.k_dims, at), self.tile.k_step)
 
-    def _accumulate_elementwise(self, index: Index, lanes: Sequence[Lane]) -> Value:
-        """Both operands vary along the lanes: multiply and add tile by tile, short windows unrolled."""
+    def _accumulate_elementwise(self, places: Sequence[Index], lanes: Sequence[Lane]) -> list[Value]:
+        """Both operands vary along the lanes: multiply and add tile by tile, short windows unrolled.
+
+        What several places read is read once.
+        """
         ev, work = self.kernel.ev, self.work
         elem = accumulator(element_of(work.result))
         start = ev.const(0.0 if elem.is_float else 0, elem, tuple(lane.extent for lane in lanes))
         depth = self._depth()
 
-        def step(at: Index, carried: Value) -> Value:
+        def step(index: Index, at: Index, carried: Value, read: dict[tuple[Value, Index], Value]) -> Value:
             k = depth.to_index(at)
+            factors = (work.lhs, work.lhs_at(index, k)), (work.rhs, work.rhs_at(index, k))
             with ev.lanes_as(*lanes):
-                factors = [ev.value(work.lhs, work.lhs_at(index, k)), ev.value(work.rhs, work.rhs_at(index, k))]
-                a, b = (ev.shaped(ev.cast(f, elem), ev.full_shape()) for f in factors)
+                for value, where in factors:
+                    if (value, where) not in read:
+                        read[value, where] = ev.shaped(ev.cast(ev.value(value, where), elem), ev.full_shape())
+                a, b = (read[factor] for factor in factors)
                 if elem.is_float:
                     return ev.emit(block.fma, a, b, carried)
                 return ev.emit(block.add, carried, ev.emit(block.mul, a, b))
 
-        if not all(isinstance(d, int) and d <= UNROLLED_WINDOW for d in depth.extents):
-            return sum_in_runs(ev, depth.extents, 1, start, step)
-        for at in itertools.product(*(range(d) for d in depth.extents if isinstance(d, int))):
-            start = step(at, start)
-        return start
+        if (taps := self._unrolled()) is None:
+            return [
+                sum_in_runs(ev, depth.extents, 1, start, lambda at, c, i=index: step(i, at, c, {})) for index in places
+            ]
+        read: dict[tuple[Value, Index], Value] = {}
+        made = [start] * len(places)
+        for at in taps:
+            made = [step(index, at, acc, read) for index, acc in zip(places, made, strict=True)]
+        return made
+
+    def _unrolled(self) -> list[tuple[int, ...]] | None:
+        """All places of a short window; None for others."""
+        extents = [d for d in self._depth().extents if isinstance(d, int) and d <= UNROLLED_WINDOW]
+        return list(itertools.product(*map(range, extents))) if len(extents) == len(self.k_dims) else None
 
     def _pack_rows(self, at: Index, row_at: Dim, count: int, total: Dim) -> None:
         """The program's rows of lhs in program-local memory as [depth, rows]."""

@@ -19,7 +19,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from graphfuse.blockgen.access import Accesses, Walk, merged_index
+from graphfuse.blockgen.access import Accesses, Walk, as_index, dim_names, merged_index
 from graphfuse.blockgen.contraction import ContractionKernel, is_view
 from graphfuse.blockgen.evaluate import Lane, accumulator
 from graphfuse.blockgen.gpu_axis_reduction import AxisReduction, Terms
@@ -34,10 +34,11 @@ from graphfuse.blockgen.gpu_tiles import (
     fitting,
     lane_along,
     over_tiles,
+    vector,
     whole_tiles,
 )
 from graphfuse.blockgen.gpu_wgmma_tile import Product
-from graphfuse.blockgen.index import Index, reshape_index, unravel
+from graphfuse.blockgen.index import Index, coefficient, reshape_index, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, live_or, programs
 from graphfuse.blockgen.movement import shape_of
@@ -49,11 +50,16 @@ from graphfuse.dialects.gpu import ACCUMULATED, WITHOUT_WGMMA
 from graphfuse.ir.core import Attr, Func, Value
 from graphfuse.ir.types import F32
 from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, minimum, mod, product, sym, symbols, typical
+from graphfuse.targets.machine import WARP
 
 GROUP = 8
 """Tiles of rows whose programs go through the columns together."""
 WINDOW = 128
 """Taps of a window up to which a depthwise product goes over them one by one."""
+HELD = 64
+"""Sums that a thread holds at most while it goes over windows."""
+SCHEDULERS = 4
+"""Of warps, on a multiprocessor."""
 PRODUCTS = (graph.contract, graph.contract_parts, graph.contract_blocks, graph.conv)
 COPIED_BYTES = 4
 """Of the smallest `cp.async`."""
@@ -68,6 +74,11 @@ def emit(kernel: Kernel) -> Func:
     ops = [op for op in kernel.body.ops if op.kind in PRODUCTS]
     first, *beside = (product_of(op) for op in ops)
     return GpuContraction(kernel, first, beside).emit()
+
+
+def _along(index: Index, axis: int, count: int) -> list[Index]:
+    """The places that an index stands for whose dim `axis` counts groups of them."""
+    return [(*index[:axis], count * index[axis] + i, *index[axis + 1 :]) for i in range(count)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,16 +178,44 @@ class GpuContraction(ContractionKernel):
         return AxisReduction(kernel, terms, elem).emit()
 
     def _emit_windows(self) -> Func:
-        """A tile of the result, whose elements each go over their window."""
+        """A tile of the result, whose elements each go over their window; neighbours share what they read."""
         kernel, work, self.tile = self.kernel, self.work, MatmulTile(1, 1, 1)
+        axis, count = self._neighbours()
 
         def compute(index: Index) -> None:
-            lanes = kernel.ev.lanes
-            store_results(kernel, work, index, lanes, self._accumulate_elementwise(index, lanes))
+            lanes, places = kernel.ev.lanes, _along(index, axis, count)
+            for place, acc in zip(places, self._accumulate_elementwise(places, lanes), strict=True):
+                store_results(kernel, work, place, lanes, acc)
 
+        shape = tuple(floordiv(d, count) if i == axis else d for i, d in enumerate(work.domain))
         none = (0,) * len(work.depth)
-        walk = Walk.over(kernel.space, work.domain, lambda at: self._walk((*at, *none)))
-        return Tiling(kernel, walk, compute).emit()
+        walk = Walk.over(kernel.space, shape, lambda at: self._walk((*_along(at, axis, count)[0], *none)))
+        return Tiling(kernel, walk, compute, places=count).emit()
+
+    def _neighbours(self) -> tuple[int, int]:
+        """The dim along which a thread has several places, and how many: those that read least for each.
+
+        There are as many as registers hold, and leave each scheduler a warp; one where memory is turned around.
+        """
+        work, machine = self.work, self.kernel.machine
+        names = dim_names(self.kernel.space, work.domain)
+        offsets = self._walk((*as_index(names), *(0,) * len(work.depth))).offsets
+        outer = [i for i, d in enumerate(work.domain[:-1]) if d != 1]
+        best, least, taps = (0, 1), math.inf, self._unrolled()
+        if taps is None or any(coefficient(o, names[i]) in (1, -1) for o in offsets for i in outer):
+            return best
+        held = vector(element_of(self.kernel.outputs[0]))
+        warps = at_most(positions(work.domain), self.kernel.space.ranges) // (held * WARP)
+        most = min(HELD // held, warps // (SCHEDULERS * machine.multiprocessors))
+        depths = [self._depth().to_index(at) for at in taps]
+        for axis in outer:
+            extent = work.domain[axis]
+            count = max((n for n in range(1, most + 1) if isinstance(extent, int) and extent % n == 0), default=1)
+            places = _along(as_index(names), axis, count)
+            reads = {(i, f(p, k)) for p in places for k in depths for i, f in enumerate((work.lhs_at, work.rhs_at))}
+            if len(reads) / count < least:
+                best, least = (axis, count), len(reads) / count
+        return best
 
     # products of tiles
 

@@ -48,11 +48,11 @@ def emit(kernel: Kernel) -> Func:
 class Tiling:
     """The choice of tile for one region, and its emission; `compute(index)` does the work at an index of the domain.
 
-    `walk` is of what that reads and writes.
+    `walk` is of what that reads and writes, at the first of several `places` that an index may stand for.
     """
 
-    def __init__(self, kernel: Kernel, walk: Walk, compute: Callable[[Index], None]) -> None:
-        self.kernel, self.domain, self.compute = kernel, walk.shape, compute
+    def __init__(self, kernel: Kernel, walk: Walk, compute: Callable[[Index], None], places: int = 1) -> None:
+        self.kernel, self.domain, self.compute, self.places = kernel, walk.shape, compute, places
         names, found = walk.names, walk.found
         self.dims = walk.merge()
         self.extents = [d.extent for d in self.dims]
@@ -85,7 +85,7 @@ class Tiling:
         least = vector(element_of(self.kernel.outputs[0]))
         many = len(self.ops) > 24 or len(self.kernel.body.params.types) + len(self.kernel.outputs) > 5
         per_thread = max(4 if self.elem_bytes <= 4 else 2, min(least, 16))
-        if not many and per_thread * self.elem_bytes <= 32:
+        if self.places == 1 and not many and per_thread * self.elem_bytes <= 32:
             per_thread *= 2
         warps = 4
         total = at_most(positions(self.domain), self.kernel.space.ranges)

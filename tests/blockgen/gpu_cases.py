@@ -182,6 +182,7 @@ GPU_CONTRACTION = (
     conv("groups", (9, 9), 64, 64, (3, 3), groups=2),
     conv("groups_at_one_position", (3, 1), 16, 64, (3, 1), groups=2, elem="f16", batch="1"),
     conv("depthwise", (20, 20), 96, 96, (3, 3), groups=96, elem="f16"),
+    conv("depthwise_neighbours", (28, 28), 96, 96, (3, 3), groups=96, batch="3"),
     conv("depthwise_batch", (9, "(n)"), 40, 40, (3, 3), 2, groups=40, dims="n in 3..64",
          sizes=over("n", values=(3, 20))),
 )  # fmt: skip

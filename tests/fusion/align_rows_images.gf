@@ -19,6 +19,20 @@ func @stay(%x: tensor<4x16x16x64xf16>, %w: tensor<3x3x64x64xf16>, %z: tensor<2x8
   %c = graph.conv(%s, %t) {dilation = [1, 1], groups = 1, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<1x2x2x16xf16>
   return(%a, %b, %c)
 }
+// Each channel by itself: what is read at every tap lies by channels, of any elements.
+func @depthwise(%x: tensor<8x64x32x32xf32>, %w: tensor<64x1x3x3xf32>) {
+  %a = graph.permute(%x) {perm = [0, 2, 3, 1]} : tensor<8x32x32x64xf32>
+  %b = graph.permute(%w) {perm = [2, 3, 1, 0]} : tensor<3x3x1x64xf32>
+  %y = graph.conv(%a, %b) {dilation = [1, 1], groups = 64, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<8x30x30x64xf32>
+  return(%y)
+}
+// It does, or is read at few positions.
+func @depthwise_stays(%x: tensor<8x32x32x64xf16>, %w: tensor<3x3x1x64xf16>, %v: tensor<64x1x3x3xf16>, %z: tensor<2x10x10x64xf16>) {
+  %y = graph.conv(%x, %w) {dilation = [1, 1], groups = 64, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<8x30x30x64xf16>
+  %b = graph.permute(%v) {perm = [2, 3, 1, 0]} : tensor<3x3x1x64xf16>
+  %u = graph.conv(%z, %b) {dilation = [1, 1], groups = 64, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<2x8x8x64xf16>
+  return(%y, %u)
+}
 // -----
 func @nchw(%x: tensor<8x64x32x32xf16>, %w: tensor<64x64x3x3xf16>) {
   %a = graph.permute(%x) {perm = [0, 2, 3, 1]} : tensor<8x32x32x64xf16>
@@ -43,4 +57,20 @@ func @stay(%x: tensor<4x16x16x64xf16>, %w: tensor<3x3x64x64xf16>, %z: tensor<2x8
   %b = graph.conv(%z, %v) {dilation = [1, 1], groups = 1, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<2x6x6x65xf32>
   %c = graph.conv(%s, %t) {dilation = [1, 1], groups = 1, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<1x2x2x16xf16>
   return(%a, %b, %c)
+}
+
+func @depthwise(%x: tensor<8x64x32x32xf32>, %w: tensor<64x1x3x3xf32>) {
+  %a = graph.permute(%x) {perm = [0, 2, 3, 1]} : tensor<8x32x32x64xf32>
+  %b = graph.permute(%w) {perm = [2, 3, 1, 0]} : tensor<3x3x1x64xf32>
+  %v0 = graph.pad(%a) {high = [0, 0, 0, 0], low = [0, 0, 0, 0], value = 0.0} : tensor<8x32x32x64xf32>
+  %v1 = graph.pad(%b) {high = [0, 0, 0, 0], low = [0, 0, 0, 0], value = 0.0} : tensor<3x3x1x64xf32>
+  %y = graph.conv(%v0, %v1) {dilation = [1, 1], groups = 64, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<8x30x30x64xf32>
+  return(%y)
+}
+
+func @depthwise_stays(%x: tensor<8x32x32x64xf16>, %w: tensor<3x3x1x64xf16>, %v: tensor<64x1x3x3xf16>, %z: tensor<2x10x10x64xf16>) {
+  %y = graph.conv(%x, %w) {dilation = [1, 1], groups = 64, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<8x30x30x64xf16>
+  %b = graph.permute(%v) {perm = [2, 3, 1, 0]} : tensor<3x3x1x64xf16>
+  %u = graph.conv(%z, %b) {dilation = [1, 1], groups = 64, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<2x8x8x64xf16>
+  return(%y, %u)
 }

@@ -18,7 +18,8 @@ Images and weights of convolutions likewise, which also become images with their
     %p = graph.pad(%t) {high = [0, 0, 0, 0], low = [0, 0, 0, 0], value = 0.0} : tensor<8x64x64x320xf16>
 
 where a pad of nothing is the copy. More channels are zeros, also in the weights; the zeros around positions stay
-behind the copy.
+behind the copy. What a depthwise convolution reads at many positions is copied so, too, whatever it costs alone: it is
+read at each tap, for channels together.
 
 Requires: whatever changes products has run, and nothing after it merges slices with pads. Declines attention, and
 what the target does not ask for. Ensures: the same factors. Cost: one sweep.
@@ -40,6 +41,8 @@ from graphfuse.ir.rewrite import Replacement, common_subexpressions, dead_code, 
 from graphfuse.ir.types import BF16, F16
 from graphfuse.symbolic import product
 
+OFTEN = 512
+"""Positions at which weights are read that are worth a copy."""
 UNIT = 16
 """Elements of 2 bytes in a sector of memory."""
 Row = tuple[int, int]
@@ -125,11 +128,24 @@ def copy_rows(func: Func, costs: Costs | None = None) -> Func:
 def cheapest_rows(op: Op, costs: Costs) -> tuple[Row, ...]:
     """Which operands of a product to copy."""
     if costs.stays(op):
-        return (STAYS,) * len(op.operands)
+        return _channels_last(op)
     as_stored, *copied = itertools.product(*({STAYS: None, _row(op, side): None} for side in range(2)))
     times = {rows: costs.us(_copied(op, rows)) for rows in copied}
     best = min(times, key=times.__getitem__, default=as_stored)
     return best if times and times[best] * costs.gain <= costs.us(op) else as_stored
+
+
+def _channels_last(op: Op) -> tuple[Row, ...]:
+    """What of a depthwise convolution is copied: all is read again and again, for neighbouring channels together."""
+    stays = (STAYS,) * len(op.operands)
+    if op.kind is not graph.conv or op.attrs.get("groups", 1) == 1:
+        return stays
+    *_, inputs, outputs = tensor_of(op.operands[1]).shape
+    *image, channels = tensor_of(op.result).shape
+    if inputs != 1 or channels != outputs or (isinstance(reads := product(image), int) and reads < OFTEN):
+        return stays
+    memory = graph.unpadded(op.operands[0]), op.operands[1]
+    return tuple((1, 0) if v.op is not None and v.op.kind is graph.permute else STAYS for v in memory)
 
 
 def _copied(op: Op, rows: Sequence[Row], known: Known | None = None) -> Op:
