@@ -18,10 +18,9 @@ rounded to halves are computed as 2^(y scale log2(e) - m log2(e)), one rounding 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import Literal
 
 from graphfuse.blockgen import gpu_attention_tile
 from graphfuse.blockgen.attention import AttentionKernel
@@ -29,19 +28,20 @@ from graphfuse.blockgen.evaluate import Lane, Yielded, accumulator, lane_over
 from graphfuse.blockgen.gpu_attention_tile import AttentionTile
 from graphfuse.blockgen.gpu_contraction import operand_tile
 from graphfuse.blockgen.gpu_factors import Boxed, Factor, find_box
-from graphfuse.blockgen.gpu_mask import MASK, Scores, analyse, number, span
+from graphfuse.blockgen.gpu_mask import MASK, Scores, analyse, span
 from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE
-from graphfuse.blockgen.gpu_reduction import base_of, levels
+from graphfuse.blockgen.gpu_reduction import levels
 from graphfuse.blockgen.gpu_tiles import at_most, in_chunks, lane_along, power_of_two
 from graphfuse.blockgen.index import Index, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import AtIndex, Carried, Fold, across, digits, live_or, live_or_neutral, programs
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import store_results
-from graphfuse.dialects import block, graph
+from graphfuse.dialects import block
 from graphfuse.dialects.boxes import Unboxed
 from graphfuse.dialects.gpu import WITHOUT_WGMMA
-from graphfuse.ir.core import Attr, Func, Op, Value, tile_of
+from graphfuse.dialects.softmax import Softmax, find_softmax
+from graphfuse.ir.core import Attr, Func, Op, Value, made_of, tile_of
 from graphfuse.ir.types import BF16, F16, F32, I64, Scalar
 from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, maximum, minimum, product, substitute
 
@@ -56,74 +56,9 @@ BOX_BYTES = 16
 """What TMA wants rows and offsets to be multiples of."""
 
 
-@dataclass(frozen=True)
-class Softmax:
-    """The operands of `p = exp(z - base) / total`, base and total from the largest z and the sum of exponentials."""
-
-    largest: Op
-    base: Value
-    sum: Op
-    scale: Op
-    """The division by the total, or the multiplication with its inverse."""
-    total: Value
-    guard: Literal["", "nan", "unseen"]
-    """Which probabilities are 0 whatever the division gives: NaN, or those of rows whose scores are all -inf."""
-
-
 def emit(kernel: Kernel) -> Func:
     """The whole attention region."""
     return GpuAttention(kernel).emit()
-
-
-def find_softmax(reduces: Sequence[Op], probabilities: Value) -> Softmax | None:
-    """The softmax whose result, maybe cast, `probabilities` is."""
-    spread = base_of(reduces)
-    if spread is None:
-        return None
-    largest, total = reduces
-    e = total.operands[0]
-    guard, scale = _guarded(_uncast(probabilities), largest)
-    if scale.op is None or scale.op.kind not in (graph.div, graph.mul):
-        return None
-    a, b = scale.op.operands
-    if a != e and scale.op.kind is graph.mul:
-        a, b = b, a
-    base, inverse = _spread_from(spread), _spread_from(b)
-    if a != e or base is None or inverse is None:
-        return None
-    return Softmax(largest, base, total, scale.op, inverse, guard)
-
-
-def _uncast(value: Value) -> Value:
-    while value.op is not None and value.op.kind is graph.cast:
-        value = value.op.operands[0]
-    return value
-
-
-def _guarded(value: Value, largest: Op) -> tuple[Literal["", "nan", "unseen"], Value]:
-    """What is guarded, and how: rows that attend to nothing are left 0.
-
-    `select(isnan(x), 0, x)` or `select(largest == -inf, 0, x)`.
-    """
-    if value.op is None or value.op.kind is not graph.select:
-        return "", value
-    test, zero, x = value.op.operands
-    while test.op is not None and test.op.kind is graph.broadcast:
-        (test,) = test.op.operands
-    if test.op is None or number(zero) != 0:
-        return "", value
-    if test.op.kind is graph.ELEMENTWISE["isnan"] and test.op.operands[0] == x:
-        return "nan", x
-    if test.op.kind is graph.ELEMENTWISE["eq"]:
-        row, least = test.op.operands
-        if (_spread_from(row) or row) == largest.result and number(least) == -math.inf:
-            return "unseen", x
-    return "", value
-
-
-def _spread_from(value: Value) -> Value | None:
-    """The row value that is spread over the keys."""
-    return value.op.operands[0] if value.op is not None and value.op.kind is graph.broadcast else None
 
 
 class GpuAttention(AttentionKernel):
@@ -164,8 +99,7 @@ class GpuAttention(AttentionKernel):
         self.column_lane, self.column = lane_along(kernel, columns, width, self.first_column)
         self.query = self._query()
         acc = self._walks() if found is None else self._one_walk(found)
-        index = self._result_index(self.row, self.column)
-        store_results(kernel, self.roles.output, index, (self.row_lane, self.column_lane), acc)
+        self._store(acc)
         flops = 2 * positions(self.shape) * (self.depth + columns)
         per_program = height * self.keys * (self.depth + width) // 4096
         attrs: dict[str, Attr] = {"flops": flops, "warps": warps, "stages": 2}
@@ -178,13 +112,22 @@ class GpuAttention(AttentionKernel):
             attrs[MASK] = self.scores.reason
         return kernel.finish(grid, 1 + per_program, attrs)
 
+    def _store(self, acc: Value) -> None:
+        """The region's results: those made of the rows' reductions alone, and all others."""
+        kernel, product = self.kernel, self.roles.output
+        rows = {v for v in kernel.outputs if product.result not in made_of(v)}
+        index = self._result_index(self.row, self.column)
+        store_results(kernel, product, index, (self.row_lane, self.column_lane), acc, only={*kernel.outputs} - rows)
+        with kernel.ev.lanes_as(self.row_lane, Lane("", 1)):
+            kernel.store_outputs(self._index(self.row, 0), (*self.shape[:-1], 1), rows)
+
     def _analyse(self, softmax: Softmax) -> Scores:
         """What is known of the scores that the softmax is of, by names of its own for row and key."""
         space = self.kernel.space
         row, key = space.fresh("q", 0, self.rows - 1), space.fresh("k", 0, self.keys - 1)
         self.names = str(row), str(key)
-        at = [space.fresh("o", 0, self.shape[i] - 1) for i in self.roles.outer]
-        self.at = tuple(at)
+        self.at = tuple(space.fresh("o", 0, self.shape[i] - 1) for i in self.roles.outer)
+        self.outer_names = tuple(map(str, self.at))
         z = softmax.largest.operands[0]
         self.is_short = element_of(z) == F32 and element_of(self.roles.output.lhs) in (F16, BF16)
         return analyse(z, self.first.result, self._index(row, key), space, self.names, unscale=self.is_short)
@@ -241,7 +184,8 @@ class GpuAttention(AttentionKernel):
         height = (128 if narrow else 64) // max(1, values // (128 if narrow else 64))
         while height > LEAST_SIDE and (height >= 2 * rows or outer * -(-rows // height) < machine.multiprocessors):
             height //= 2
-        keys = 64 if narrow and values <= 64 else 32  # more and the registers of a thread run out
+        height = height if narrow else min(height, rows)  # tensor cores take rows that are not there, for nothing
+        keys = 64 if narrow and (values <= 64 or height == LEAST_SIDE) else 32  # more and a thread's registers run out
         keys = max(LEAST_SIDE, min(keys, power_of_two(at_most(self.keys, ranges))))
         return height, keys, max(2, min(8, height * max(values, 64) // (1024 if narrow else 512)))
 
@@ -403,9 +347,9 @@ class GpuAttention(AttentionKernel):
 
         start = (ev.const(-math.inf, elem, rows), ev.const(0.0, elem, rows), self._no_result())
         largest, total, acc = self._visit(step, start)
+        self._remember(softmax.largest, scaled(largest, scale))
+        self._remember(softmax.sum, total)
         with ev.lanes_as(self.row_lane, Lane("", 1)):
-            self._remember(softmax.largest, scaled(largest, scale))
-            self._remember(softmax.sum, total)
             by = ev.shaped(ev.value(softmax.total, self._index(self.row, 0)), rows)
         fn = block.ELEMENTWISE[softmax.scale.kind.name.removeprefix("graph.")]
         if short and fn is block.div:
@@ -430,7 +374,9 @@ class GpuAttention(AttentionKernel):
         kernel, space, scores, width = self.kernel, self.kernel.space, self.scores, self.keys_width
         assert scores is not None
         last_row = minimum(self.first_row + self.height, self.rows) - 1
-        seen = span(scores.limits, self.names, (self.first_row, last_row), self.keys, space)
+        at = dict(zip(self.outer_names, self.at, strict=True))
+        limits = [substitute(d, at) for d in scores.limits]
+        seen = span(limits, self.names, (self.first_row, last_row), self.keys, space)
         blocks = ceildiv(self.keys, width)
         if not scores.limits and exact_div(self.keys, width) is not None:
             return self._blocks(step, start, 0, blocks, whole=True)

@@ -21,7 +21,8 @@ from graphfuse.blockgen.index import Index, IndexSpace, coefficient
 from graphfuse.blockgen.kernel import element_of
 from graphfuse.blockgen.movement import shape_of, sources
 from graphfuse.dialects import graph
-from graphfuse.ir.core import Op, Trait, Value, attr_int, attr_number, made_of
+from graphfuse.dialects.softmax import number
+from graphfuse.ir.core import Op, Trait, Value, attr_int, made_of
 from graphfuse.ir.types import F32
 from graphfuse.symbolic import Dim, Expr, maximum, minimum, substitute
 
@@ -136,16 +137,6 @@ def _visible(mask: Value, never: float) -> Condition | None:
         inner = _visible(op.operands[0], never)
         return op.kind.build([inner], op.attrs).result if isinstance(inner, Value) else inner
     return None
-
-
-def number(v: Value) -> float | None:
-    """The number that a tensor has everywhere."""
-    op = v.op
-    while op is not None and op.has(Trait.MOVEMENT) and op.kind in (graph.broadcast, graph.reshape):
-        op = op.operands[0].op
-    if op is None or op.kind is not graph.full or isinstance(op.attrs["value"], Expr):
-        return None
-    return float(attr_number(op, "value"))
 
 
 def _and(a: Condition, b: Condition) -> Condition:

@@ -35,6 +35,7 @@ from graphfuse.blockgen.reduction import RowKernel, is_sum_across
 from graphfuse.blockgen.tiling import cost_per_element
 from graphfuse.dialects import block, graph
 from graphfuse.dialects.elementwise import neutral
+from graphfuse.dialects.softmax import base_of
 from graphfuse.ir.core import Attr, Func, Op, Value
 from graphfuse.ir.types import I64
 from graphfuse.targets.machine import WARP
@@ -297,17 +298,6 @@ def is_softmax(first: Sequence[Op], second: Sequence[Op]) -> bool:
         base = base.op.operands[0]
     (z,), (term,) = first[0].operands, second[0].operands
     return base == first[0].result and accumulator(element_of(term)) == element_of(z)
-
-
-def base_of(reduces: Sequence[Op]) -> Value | None:
-    """The base, if these are the largest z and the sum of exp(z - base)."""
-    if [op.attrs["kind"] for op in reduces] != ["max", "sum"]:
-        return None
-    (z,), (term,) = (op.operands for op in reduces)
-    shifted = term.op.operands[0].op if term.op is not None and term.op.kind is graph.exp else None
-    if shifted is None or shifted.kind is not graph.sub or shifted.operands[0] != z:
-        return None
-    return shifted.operands[1]
 
 
 def levels(reduces: Sequence[Op]) -> list[list[Op]]:

@@ -6,7 +6,7 @@ with the region's epilogue. Contractions and attention are built of these.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from graphfuse.blockgen.evaluate import Evaluator, Lane, Leaf, accumulator, lane_over
@@ -304,9 +304,9 @@ def pack_panel(
 
 def store_results(
     kernel: Kernel, work: Product, index: Index, lanes: Sequence[Lane], acc: Value,
-    beside: Sequence[tuple[Product, Value]] = (),
+    beside: Sequence[tuple[Product, Value]] = (), only: Collection[Value] | None = None,
 ) -> None:  # fmt: skip
-    """Evaluate the region's outputs from the accumulated tile, and those of products `beside` it, and store them."""
+    """Evaluate the region's outputs, or `only` some, from the tile, and those of products `beside` it, and store."""
     ev, space = kernel.ev, kernel.space
     domain = work.domain
     position = space.position(tuple(index), domain)
@@ -314,7 +314,7 @@ def store_results(
     rounded = [ev.cast(total, element_of(each.result)) for each, total in made]
     with ev.lanes_as(*lanes):
         ev.tiles.update({each.result: (position, total) for (each, _), total in zip(made, rounded, strict=True)})
-        kernel.store_outputs(index, domain)
+        kernel.store_outputs(index, domain, only)
         for each, _ in made:
             del ev.tiles[each.result]
 

@@ -4,7 +4,8 @@
 
 Nothing between the two contractions may be read elsewhere, and every op there must be elementwise, a reduction of
 the key dim, or a broadcast. What the pointwise part does (scale, masks, guards against empty rows) does not matter.
-Where masks are wanted too, elementwise ops that nothing else reads the results of come along.
+On a GPU elementwise ops come along that nothing else reads the results of, masks mostly, and what is reduced may be
+read elsewhere: it is stored beside the result.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.regions.dataflow import Dataflow
-from graphfuse.ir.core import Op, Trait, Value, dims_of, tensor_of
+from graphfuse.ir.core import Op, Trait, Value, dims_of, made_of, tensor_of
 from graphfuse.ir.types import Tensor
 
 CHEAP = frozenset({
@@ -33,14 +34,14 @@ class Attention:
     between: frozenset[Op]
 
 
-def find_attention(flow: Dataflow, *, with_masks: bool = False) -> list[Attention]:
-    """All attentions of a block; they do not overlap. `with_masks`: a GPU computes masks beside the scores."""
+def find_attention(flow: Dataflow, *, on_gpu: bool = False) -> list[Attention]:
+    """All attentions of a block, as far as the machine has a schedule for them; they do not overlap."""
     out: list[Attention] = []
     taken: set[Op] = set()
     order = {op: i for i, op in enumerate(flow.block.ops)}
     for op in flow.block.ops:
-        if op.kind is graph.contract and (found := _match(flow, op, order)) is not None:
-            if with_masks:
+        if op.kind is graph.contract and (found := _match(flow, op, order, stores_rows=on_gpu)) is not None:
+            if on_gpu:
                 found = _with_masks(flow, found)
             ops = {found.scores, found.output, *found.between}
             if ops.isdisjoint(taken):
@@ -49,9 +50,9 @@ def find_attention(flow: Dataflow, *, with_masks: bool = False) -> list[Attentio
     return out
 
 
-def _match(flow: Dataflow, output: Op, order: dict[Op, int]) -> Attention | None:
+def _match(flow: Dataflow, output: Op, order: dict[Op, int], *, stores_rows: bool) -> Attention | None:
     for i, probabilities in enumerate(output.operands):
-        between = _between(flow, probabilities, output, order)
+        between = _between(flow, probabilities, output, order, stores_rows=stores_rows)
         if between is None:
             continue
         scores = next(op for op in between if op.kind is graph.contract)
@@ -75,7 +76,7 @@ def _with_masks(flow: Dataflow, found: Attention) -> Attention:
     return replace(found, between=frozenset(ops - {found.scores, found.output}))
 
 
-def _between(flow: Dataflow, value: Value, output: Op, order: dict[Op, int]) -> set[Op] | None:
+def _between(flow: Dataflow, value: Value, output: Op, order: dict[Op, int], *, stores_rows: bool) -> set[Op] | None:
     """The ops from exactly one contraction to `value`, used nowhere else; None when there is no such set."""
     if (before := _one_contraction(value)) is None:
         return None
@@ -87,8 +88,17 @@ def _between(flow: Dataflow, value: Value, output: Op, order: dict[Op, int]) -> 
             reached.add(op)
     if value.op not in reached:
         return None
-    users = (user for op in reached for result in op.results for user in flow.uses.get(result, ()))
-    return None if any(user not in reached and user is not output for user in users) else reached
+    group = {*reached, output}
+    shown = [op for op in reached for r in op.results if not group.issuperset(flow.uses.get(r, ()))]
+    if shown and (not stores_rows or any(op.kind is not graph.reduce for op in shown) or _is_cyclic(group)):
+        return None
+    return reached
+
+
+def _is_cyclic(group: set[Op]) -> bool:
+    """Whether ops of a group read what others make of its results."""
+    read = {v for op in group for v in op.operands if v.op not in group}
+    return any(made.op in group for v in read for made in made_of(v))
 
 
 def _one_contraction(value: Value) -> tuple[Op, set[Op]] | None:

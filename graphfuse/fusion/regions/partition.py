@@ -107,9 +107,11 @@ class _Partitioner:
     def run(self) -> Partition:
         for group in self._first_groups():
             self._add(group, self.costs.traffic(group.ops))
-            self.order[group] = self.position[group.ops[-1]]
         for op, group in self.of.items():
             self.view.add_edges_from((p, group) for p in self._producers(op) if p is not group)
+        # what an attention reduces may be read before its last op
+        in_order = nx.lexicographical_topological_sort(self.view, key=self._end)
+        self.order = {group: i for i, group in enumerate(in_order)}
         if self.rules.fuse:
             self._unite()
         groups = list(nx.lexicographical_topological_sort(self.view, key=_index))
@@ -121,7 +123,7 @@ class _Partitioner:
 
     def _first_groups(self) -> Iterator[Group]:
         """One for each op that does work, and for each attention."""
-        found = find_attention(self.flow, with_masks=self.flow.reads_padded) if self.rules.fuse else []
+        found = find_attention(self.flow, on_gpu=self.flow.reads_padded) if self.rules.fuse else []
         attention = {a.output: {a.scores, *a.between, a.output} for a in found}
         inside = {op for a, ops in attention.items() for op in ops if op is not a}
         numbers = itertools.count()
@@ -154,6 +156,9 @@ class _Partitioner:
             for source, _ in self.flow.sources(v):
                 if source.op in self.of:
                     yield self.of[source.op]
+
+    def _end(self, group: Group) -> int:
+        return self.position[group.ops[-1]]
 
     # the queue
 
