@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphfuse.blockgen.index import Index, IndexSpace, coefficient, linear, strides_of
 from graphfuse.blockgen.movement import Source, shape_of, sources
@@ -20,7 +20,7 @@ from graphfuse.dialects import block, control, effects, graph
 from graphfuse.dialects.elementwise import COMBINE, ROUNDED_KINDS, neutral
 from graphfuse.ir.core import Attr, Block, Builder, Op, OpDef, Params, Trait, Value, attr_number, tensor_of, tile_of
 from graphfuse.ir.types import BF16, F16, F32, I64, Ptr, Scalar, Tile, Type
-from graphfuse.symbolic import Dim, Expr, exact_div, floordiv, mod, product, substitute, symbols
+from graphfuse.symbolic import Dim, Expr, exact_div, floordiv, minimum, mod, product, substitute, symbols
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,6 +418,8 @@ class Evaluator:
             return self.value(source.value, source.index)
         if any(self.space.below(at, lo) or self.space.nonnegative(at - hi) for lo, at, hi in source.where):
             return self.const(fill, elem) if other is None else other
+        if fill == 0 and other is None and (view := self._ending(source)) is not None:
+            return view
         condition: Value | None = None
         for lo, at, hi in source.where:
             here = self.index(at)
@@ -433,6 +435,28 @@ class Evaluator:
             inside = self.value(source.value, source.index)
         rest = self.const(fill, elem) if other is None else other
         return self.emit(block.select, *self.unified([condition, inside, rest]))
+
+    def _ending(self, source: Source) -> Value | None:
+        """Memory of which a lane runs over the end, as a view that is 0 from there on; None for other sources."""
+        value, index = source.value, source.index
+        while value not in self.leaves:
+            found = sources(value.op, index, self.space) if value.op is not None else None
+            if found is None or len(found) != 1 or found[0].where:
+                return None
+            value, index = found[0].value, found[0].index
+        if self._mask is not None or len(source.where) != 1:
+            return None
+        ((low, at, end),) = source.where
+        crossed = [i for i, lane in enumerate(self.lanes) if lane.name in symbols(at)]
+        if len(crossed) != 1 or not self.space.nonnegative(at - low):
+            return None
+        lane = self.lanes[crossed[0]]
+        if coefficient(at, lane.name) != 1:
+            return None
+        left = end - substitute(at, {lane.name: 0})
+        limit = left if lane.limit is None else minimum(lane.limit, left)
+        with self.lanes_as(*(replace(n, limit=limit, bounded=True) if n is lane else n for n in self.lanes)):
+            return self.load(self.leaves[value], index)
 
     def _branched(
         self, condition: Value, source: Source, elem: Scalar, fill: bool | float, other: Value | None

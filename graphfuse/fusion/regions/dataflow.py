@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from graphfuse.dialects import graph
-from graphfuse.ir.core import Block, Op, Trait, Value, tensor_of, walk
+from graphfuse.ir.core import Block, Op, Trait, Value, dims_of, tensor_of, walk
 from graphfuse.ir.types import Tensor
+from graphfuse.symbolic import Dim
 
 _VIEWS = frozenset({graph.reshape, graph.permute, graph.slice_, graph.broadcast, graph.stretch, graph.flip})
 _ARITHMETIC = frozenset({graph.add, graph.sub, graph.mul})
@@ -117,7 +118,20 @@ class Dataflow:
             return False
         if op.kind in _VIEWS or op.result in self.generated or op.result in self.repeated or op.result in self.widened:
             return True
-        return self.reads_padded and self._pads_windows(op)
+        return self.reads_padded and op.kind is graph.pad and (self._pads_windows(op) or self._fills_parts(op))
+
+    def _fills_parts(self, op: Op) -> bool:
+        """Whether an op grows one dim behind, not the last, which is read in parts alone."""
+        axes = [i for i, d in enumerate(dims_of(op.attrs["high"])) if d != 0]
+        if not graph.pads_positions(op) or any(dims_of(op.attrs["low"])) or len(axes) != 1:
+            return False
+        (axis,), shape, users = axes, tensor_of(op.result).shape, self.uses[op.result]
+        before, behind = shape[:axis], shape[axis + 1 :]
+
+        def is_in_parts(seen: tuple[Dim, ...]) -> bool:
+            return len(seen) == len(shape) + 1 and (*seen[:axis], *seen[axis + 2 :]) == (*before, *behind)
+
+        return bool(users) and all(u.kind is graph.reshape and is_in_parts(tensor_of(u.result).shape) for u in users)
 
     def _pads_windows(self, op: Op) -> bool:
         if not graph.pads_positions(op):  # with channels, loads would be no vectors
