@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphfuse.blockgen.gpu_key_parts import key_parts
 from graphfuse.blockgen.gpu_product_costs import ProductCosts
 from graphfuse.blockgen.gpu_several_products import saved_together
 from graphfuse.blockgen.gpu_sum_parts import sum_parts
@@ -13,10 +14,12 @@ from graphfuse.fusion.passes import AS_STORED, ATTENTION, BY_PARTS, PIXELS, for_
 from graphfuse.fusion.precision.lower_precision import lower_precision
 from graphfuse.fusion.precision.split_f32 import split_products
 from graphfuse.fusion.products.align_rows import copy_rows
+from graphfuse.fusion.products.join_heads import join_heads
 from graphfuse.fusion.products.normalise_later import normalise_later
 from graphfuse.fusion.products.own_masks import own_masks
 from graphfuse.fusion.products.search_rows import search_rows
 from graphfuse.fusion.products.split_columns import cut_columns
+from graphfuse.fusion.products.split_keys import keys_in_parts
 from graphfuse.fusion.products.split_long_sums import share_sums
 from graphfuse.ir.core import Func
 from graphfuse.ir.passes import Pass, passing
@@ -62,6 +65,12 @@ def split_f32(func: Func, *, target: str = "cuda:sm_90a") -> Func:
     return split_products(func, _machine(target).gpu.parts)
 
 
+@passing("graph", after=("own-masks", "join-heads"))
+def split_keys(func: Func, *, target: str = "cuda:sm_90a") -> Func:
+    """Give each of the programs that the target runs at a time a part of the keys that few queries read."""
+    return keys_in_parts(func, key_parts(_machine(target)))
+
+
 def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:
     """What runs between import and partitioning (docs/numerics.md, docs/precision.md)."""
     numerics, precision, text = options.numerics, options.precision, str(target)
@@ -80,4 +89,5 @@ def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:
     # late: no rule may see that what is added is left out again
     aligned = (align_rows.given(target=text),) if has_wgmma else ()
     # nothing that finds equal values may run after `own_masks`
-    return (*passes, *pixels, *norms, *cuts, *searches, *parts, *aligned, own_masks)
+    few = (join_heads,) if strict else (join_heads, split_keys.given(target=text))
+    return (*passes, *pixels, *norms, *cuts, *searches, *parts, *aligned, own_masks, *few)

@@ -129,3 +129,18 @@ def test_running_sums_of_halves_are_one_kernel() -> None:
     with emulated() as reports:
         same(lambda x: x.cumsum(1), torch.randn(60, 1000, dtype=torch.float16), rtol=2e-3)
         assert len(reports) == 1
+
+
+def test_keys_that_heads_share_are_read_once_on_the_emulator() -> None:
+    shared = Array((1, 2, 1999, 72))
+    args = Namespace(dry=False, device="emulator", avx2=False, threads=1, kind="kernel", turns=False)
+
+    def call(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+    row = population.measured(Case("of 7", (Array((1, 14, 1, 72)), shared, shared), "float16", call), args)
+    assert not row["wrong"], row["off"]
+    parts, mean = row["touched"]["launches"]
+    assert parts.startswith("attention_0: 128 warps"), parts  # 32 parts for each head of keys, of two warps
+    assert mean.startswith("reduction_0"), mean
+    assert row["touched"]["bytes"] < 1.5
