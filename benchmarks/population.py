@@ -24,6 +24,7 @@ without a GPU, a time is not.
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import subprocess
@@ -58,6 +59,8 @@ SIDES = ("graphfuse", "inductor", "eager")
 TURNS = ("imported", "checked")
 KINDS = {"kernel": "population_kernels", "layer": "population_layers", "model": "population_models"}
 ROUNDS = 9
+NOTED = ("spills", "to torch: ", "not recorded")
+"""What is kept of a case's log."""
 
 
 def families_of(kind: str, names: str = "") -> dict[str, Family]:
@@ -185,6 +188,8 @@ def _measured(case: Case, args: Any, reports: list[Any]) -> dict[str, Any]:
     device = "cpu" if args.dry or args.device == "emulator" else args.device
     if args.avx2:
         _without_avx512()
+    logging.basicConfig()
+    logging.getLogger("graphfuse.torch.aot").setLevel(logging.INFO)
     torch.set_num_threads(args.threads if device == "cpu" else torch.get_num_threads())
     if device == "cuda":
         torch.backends.cudnn.benchmark = True
@@ -356,7 +361,7 @@ class Worker:
         lines = self.errors.read().splitlines()
         if not said.startswith("{"):
             return {"ended": f"exit {self.process.returncode}: {lines[-1:]}"} | self.row
-        noted = [line for line in lines if "spills" in line or "to torch: " in line]
+        noted = [line for line in lines if any(word in line for word in NOTED)]
         return self.row | json.loads(said) | ({"noted": noted} if noted else {})
 
 
