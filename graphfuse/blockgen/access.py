@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graphfuse.blockgen.index import Index, IndexSpace, coefficient, linear, strides_of
-from graphfuse.blockgen.movement import reduced_at, shape_of, sources
+from graphfuse.blockgen.movement import place, reduced_at, shape_of, sources
 from graphfuse.dialects import graph
 from graphfuse.ir.core import Op, Trait, Value, attr_int, attr_ints
-from graphfuse.symbolic import Dim, substitute, sym, symbols
+from graphfuse.symbolic import Dim, static, substitute, sym, symbols
 
 
 @dataclass
@@ -111,15 +111,28 @@ class AccessAnalysis:
             case graph.take:
                 x, indices = op.operands
                 axis, rank = attr_int(op, "axis"), len(shape_of(indices))
-                self.visit(indices, index[axis : axis + rank])
-                looked_up = self.space.fresh("g", 0, shape_of(x)[axis] - 1)
+                looked_up = self._looked_up(indices, index[axis : axis + rank], shape_of(x)[axis])
                 self.visit(x, (*index[:axis], looked_up, *index[axis + rank :]))
+            case graph.gather_nd if not attr_int(op, "batch_dims", 0):
+                x, indices = op.operands
+                lead = len(shape_of(indices)) - 1
+                sizes = shape_of(x)[: static(shape_of(indices)[-1])]
+                looked_up = (self._looked_up(indices, (*index[:lead], k), d) for k, d in enumerate(sizes))
+                self.visit(x, (*looked_up, *index[lead:]))
             case _:
                 # windows, contractions, element-wise look-ups: every variable keeps its identity
                 self._opaque(*index)
                 for v in op.operands:
                     if v not in self.leaves:
                         self.visit(v, tuple(self.space.fresh("u", 0, d - 1) for d in shape_of(v)))
+
+    def _looked_up(self, indices: Value, at: Index, size: Dim) -> Dim:
+        """The index that is looked up. What is proved of arithmetic holds for variables within their dims only."""
+        if (found := place(indices, at, size, self.space)) is not None:
+            self._opaque(*at)
+            return found
+        self.visit(indices, at)
+        return self.space.fresh("g", 0, size - 1)
 
     def _reduce(self, op: Op, index: Index) -> None:
         (x,) = op.operands

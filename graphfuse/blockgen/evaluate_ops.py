@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from graphfuse.blockgen.evaluate import Evaluator, accumulator
 from graphfuse.blockgen.index import Index
-from graphfuse.blockgen.movement import Source, reduced_at, shape_of
+from graphfuse.blockgen.movement import Source, place, reduced_at, shape_of
 from graphfuse.blockgen.ordering import is_better
 from graphfuse.blockgen.scans import Scan
 from graphfuse.dialects import block, graph
@@ -109,7 +109,9 @@ def _conv(ev: Evaluator, op: Op, index: Index) -> Value:
 
 
 def _looked_up(ev: Evaluator, indices: Value, at: Index, size: Dim) -> Dim:
-    """A variable holding an index read from memory, counted from the end when negative and kept in bounds."""
+    """An index of positions; else a variable that holds it, counted from the end when negative and kept in bounds."""
+    if (found := place(indices, at, size, ev.space)) is not None:
+        return found
     code = from_the_end(ev, ev.value(indices, at), size)
     zero, last = (_number_like(ev, d, code) for d in (0, size - 1))
     # out-of-range indices are the caller's error; clamping keeps them from reading foreign memory, where there is some

@@ -1,17 +1,21 @@
 """How indices pass through movement ops: the element at an index of the result is which element of which operand.
 
-`sources` is the one place that knows; the evaluator and the access analysis share it.
+`sources` is the one place that knows; the evaluator and the access analysis share it. So they do `place`: an index that
+is computed from positions alone is one of the region's indices, as if a movement op had made it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import operator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from graphfuse.blockgen.index import Index, IndexSpace, reshape_index
 from graphfuse.dialects import graph
-from graphfuse.ir.core import Op, Value, attr_int, attr_ints, dims_of, tensor_of
-from graphfuse.symbolic import Dim, maximum, minimum, mod
+from graphfuse.ir.core import Op, OpDef, Value, attr_dim, attr_int, attr_ints, dims_of, tensor_of
+from graphfuse.ir.types import I64
+from graphfuse.symbolic import Dim, floordiv, maximum, minimum, mod
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,43 @@ def sources(op: Op, index: Index, space: IndexSpace) -> tuple[Source, ...] | Non
             return (_pad(op, index, space),)
         case graph.concat:
             return _concat(op, index, space)
+        case _:
+            return None
+
+
+_ARITHMETIC: dict[OpDef, Callable[[Any, Any], Dim]] = {
+    graph.add: operator.add,
+    graph.sub: operator.sub,
+    graph.mul: operator.mul,
+    graph.floordiv_: floordiv,
+    graph.max_: maximum,
+    graph.min_: minimum,
+}
+
+
+def place(indices: Value, index: Index, size: Dim, space: IndexSpace) -> Dim | None:
+    """Which of `size` elements an element of `indices` chooses, if that is arithmetic of positions; else None."""
+    found = _number(indices, index, space)
+    found = None if found is None else space.simplify(found)
+    return found if found is not None and space.nonnegative(found) and space.below(found, size) else None
+
+
+def _number(value: Value, index: Index, space: IndexSpace) -> Dim | None:
+    op = value.op
+    if op is None or tensor_of(value).elem != I64:
+        return None
+    if op.kind is graph.iota:
+        return index[attr_int(op, "axis")]
+    if op.kind is graph.full:
+        return attr_dim(op, "value")
+    if op.kind in _ARITHMETIC:
+        a, b = (_number(v, index, space) for v in op.operands)
+        if a is None or b is None or (op.kind is graph.floordiv_ and not (isinstance(b, int) and b > 0)):
+            return None
+        return _ARITHMETIC[op.kind](a, b)
+    match sources(op, index, space):
+        case (source,) if all(space.nonnegative(at - lo) and space.below(at, hi) for lo, at, hi in source.where):
+            return _number(source.value, source.index, space)
         case _:
             return None
 

@@ -548,6 +548,20 @@ GATHER = (
     case("pointwise", "gather_nd_elements", "x: 4x5x6xf32, i: 3x7x3xi64", "y = gather_nd(x, i); return(y)", indices=4),
     case("pointwise", "gather_nd_batched", "x: 3x5x6xf32, i: 3x7x1xi64",
         "y = gather_nd(x, i) {batch_dims = 1}; return(y)", indices=5),
+    # places that are arithmetic of positions
+    case("pointwise", "take_every_third_twice", "x: 2x7x5xf32", """
+        i = iota() {shape = [5], elem = i64, axis = 0}; two = full() {shape = [5], elem = i64, value = 2}
+        three = full() {shape = [5], elem = i64, value = 3}; last = full() {shape = [5], elem = i64, value = 6}
+        h = floordiv(i, two); t = mul(h, three); p = min(t, last); y = take(x, p) {axis = 1}; return(y)
+        """),
+    case("pointwise", "take_from_the_end", "x: 6x4xf32", """
+        i = iota() {shape = [3], elem = i64, axis = 0}; m = full() {shape = [3], elem = i64, value = -2}
+        p = add(i, m); y = take(x, p) {axis = 0}; return(y)
+        """),
+    *(case("pointwise", f"gather_nd_of_{name}", f"x: 4x6{more}xf32", f"""
+        i = iota() {{shape = [4, 6, 1], elem = i64, axis = 0}}; j = iota() {{shape = [4, 6, 1], elem = i64, axis = 1}}
+        k = max(j, {other}); p = concat(i, k) {{axis = 2}}; y = gather_nd(x, p); return(y)
+        """) for name, more, other in (("itself", "", "j"), ("rows_of_itself", "x5", "j"), ("the_larger", "x5", "i"))),
     case("pointwise pointwise", "computed_indices", "x: 3x9xf32, i: 4xi64",
          "j = neg(i); t = take(x, j) {axis = 0}; return(t)", indices=1),
 )  # fmt: skip
