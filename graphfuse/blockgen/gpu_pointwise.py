@@ -79,11 +79,13 @@ class Tiling:
     def _amount(self) -> tuple[int, int]:
         """(Elements per thread, elements of a tile).
 
-        Two vectors in flight per operand, fewer where there would not be a program for every multiprocessor.
+        Two vectors in flight per operand that is not a line of numbers, fewer where there would not be a program for
+        every multiprocessor.
         """
         machine = self.kernel.machine
         least = vector(element_of(self.kernel.outputs[0]))
-        many = len(self.ops) > 24 or len(self.kernel.body.params.types) + len(self.kernel.outputs) > 5
+        whole = [v for v in self.kernel.body.params.values if sum(d != 1 for d in shape_of(v)) > 1]
+        many = len(self.ops) > 24 or len(whole) + len(self.kernel.outputs) > 5
         per_thread = max(4 if self.elem_bytes <= 4 else 2, min(least, 16))
         if self.places == 1 and not many and per_thread * self.elem_bytes <= 32:
             per_thread *= 2

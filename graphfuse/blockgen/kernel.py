@@ -59,8 +59,14 @@ class Kernel:
 
     @property
     def work(self) -> list[Op]:
-        """The ops that compute something."""
-        return [op for op in self.body.ops[:-1] if op.kind is not graph.full]
+        """The ops that compute something: neither numbers nor places, which are arithmetic of positions."""
+        placed = set[Op]()
+        for op in self.body.ops[:-1]:
+            if op.kind is graph.full or (
+                tensor_of(op.results[0]).elem == I64 and all(v.op in placed for v in op.operands)
+            ):
+                placed.add(op)
+        return [op for op in self.body.ops[:-1] if op not in placed]
 
     def accesses(self, index: Index, domain: Sequence[Dim], computed: Collection[Value] = ()) -> AccessAnalysis:
         """What storing the outputs at an index of a domain reads and writes, given what is computed by then."""
