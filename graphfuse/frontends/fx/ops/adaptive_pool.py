@@ -46,12 +46,12 @@ def _filled(c: Call, dims: Sequence[Dim]) -> None:
 def adaptive_avg_pool(c: Call, self: Value, output_size: Sequence[Dim]) -> Value:
     e, rank, shape = c.e, len(output_size), shape_of(self)
     _filled(c, shape[-rank:])
-    x = e.cast(self, wide_elem(c.elem))
+    x = c.wide(self)
     if all(d == 1 for d in c.shape[-rank:]):
         return c.rounded(e.mean(x, range(len(shape) - rank, len(shape))))
     lead = shape[:-rank]
     if (size := _dividing(shape[-rank:], c.shape[-rank:])) is None:
-        return c.rounded(mean_of_windows(c, x, c.shape[-rank:]))
+        return c.rounded(mean_of_windows(c, self, c.shape[-rank:]))
     split = e.reshape(x, (*lead, *(d for pair in zip(c.shape[-rank:], size, strict=True) for d in pair)))
     return c.rounded(e.mean(split, [len(lead) + 2 * i + 1 for i in range(rank)], keepdims=False))
 
@@ -65,7 +65,7 @@ def adaptive_avg_pool_backward(c: Call, grad_output: Value, self: Value, *, rank
         count = math.prod(c.shape[-rank:], start=1)
         return e.broadcast(c.rounded(e.divide(grad, count)), c.shape)
     if (size := _dividing(c.shape[-rank:], result[-rank:])) is None:
-        return c.rounded(mean_of_windows_backward(c, grad, rank))
+        return c.rounded(mean_of_windows_backward(c, grad_output, rank))
     grad = e.divide(grad, math.prod(size))
     for i, k in enumerate(size):
         grad = e.repeat(grad, lead + i, k)

@@ -1,24 +1,24 @@
 """Linear maps along one axis whose matrix is known and has few numbers in a row, side by side.
 
-Adaptive pooling over windows of different sizes, the gradient of padding with the edge, resampling with a filter: each
-element of the result is a sum of a few neighbours, each read where it lies.
+Adaptive pooling over windows of different sizes, the gradient of padding with the edge, resizes (`resize`): each
+element of the result is a sum of a few neighbours, each read where it lies. Where is a formula if there is one.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.emit import elem_of, shape_of
-from graphfuse.frontends.fx.lowering import Arguments, Call, lowers, wide_elem
+from graphfuse.frontends.emit import Emitter, elem_of, shape_of
+from graphfuse.frontends.fx.lowering import Call, lowers, wide_elem
 from graphfuse.frontends.host_values import Array
+from graphfuse.frontends.stairs import stairs
 from graphfuse.ir.core import Value
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.symbolic import Dim
@@ -26,28 +26,101 @@ from graphfuse.symbolic import Dim
 aten = torch.ops.aten
 MOST_NEIGHBOURS = 32
 """Each is written out; of more, torch makes the sum."""
+MOST_TOGETHER = 25
+"""Terms of one sum over several axes: more of them are fewer axis by axis, and fit no kernel."""
 
 
-def along(c: Call, x: Value, axis: int, matrix: Array) -> Value:
-    """`matrix` [m, n] applied along an axis of n elements. Where it is 0 nothing is read, not even infinity."""
-    e, rank = c.e, len(shape_of(x))
-    used = matrix != 0
-    first, last = used.argmax(axis=1), matrix.shape[1] - used[:, ::-1].argmax(axis=1)
-    width = int((last - first)[used.any(axis=1)].max(initial=0))
-    if width == 0:
-        return e.full(tuple(len(matrix) if i == axis else d for i, d in enumerate(shape_of(x))), elem_of(x), 0.0)
-    c.want(width <= MOST_NEIGHBOURS, f"sums of {width} neighbours, one by one")
-    line = tuple(len(matrix) if i == axis else 1 for i in range(rank))
-    terms: list[Value] = []
-    for tap in range(width):
-        at = np.minimum(first + tap, matrix.shape[1] - 1)
-        weight = np.where(first + tap < matrix.shape[1], matrix[np.arange(len(matrix)), at], 0)
-        term = e(graph.take, x, e.constant(at.astype(np.int64)), axis=axis)
-        if not (weight == 1)[weight != 0].all():
-            factor = e.constant(weight.astype(numpy_dtype(elem_of(x))).reshape(line))
-            term = e.map(graph.mul, term, factor)
-        terms.append(term if weight.all() else e.select(e.constant((weight != 0).reshape(line)), term, 0.0))
-    return e.fold(graph.add, terms)
+@dataclass(frozen=True, slots=True)
+class Taps:
+    """What elements along an axis are sums of: the k-th term of element o is `weight[k, o]` times `at[k, o]`'s."""
+
+    at: Array
+    weight: Array
+    skips: bool = False
+    """Whether nothing is read where a weight is 0, not even infinity."""
+
+    @staticmethod
+    def of(matrix: Array) -> Taps:
+        """Those of a matrix [m, n] that is applied to n elements."""
+        used = matrix != 0
+        first, last = used.argmax(axis=1), matrix.shape[1] - used[:, ::-1].argmax(axis=1)
+        place = first + np.arange((last - first)[used.any(axis=1)].max(initial=0))[:, None]
+        at = np.minimum(place, matrix.shape[1] - 1)
+        return Taps(at, np.where(place < matrix.shape[1], matrix[np.arange(len(matrix)), at], 0), skips=True)
+
+    def moves(self, size: Dim) -> bool:
+        """Whether it is not the map of `size` elements to themselves."""
+        lines, count = self.at.shape
+        return (lines, count) != (1, size) or bool((self.at != np.arange(count)).any() or (self.weight != 1).any())
+
+
+def mapped(c: Call, x: Value, axes: Mapping[int, Taps]) -> Value:
+    """Linear maps along some axes, in what torch computes in: one sum if it is short, else axis by axis."""
+    axes = {axis: taps for axis, taps in axes.items() if taps.moves(shape_of(x)[axis])}
+    terms = {axis: [*_terms(c, taps)] for axis, taps in axes.items()}
+    together = math.prod(map(len, terms.values())) <= MOST_TOGETHER
+    if len(axes) > 1 and not (together and all(t.is_formula for line in terms.values() for t in line)):
+        for axis, taps in axes.items():
+            x = mapped(c, x, {axis: taps})
+        return x
+    if not all(terms.values()):
+        shape = (len(axes[i].at[0]) if i in axes else d for i, d in enumerate(shape_of(x)))
+        return c.e.full(tuple(shape), wide_elem(elem_of(x)), 0.0)
+    return _sum(c, x, terms, {})
+
+
+@dataclass(frozen=True, slots=True)
+class _Term:
+    """One term of the sums along an axis: which elements, how many times, and whether some sums do without it."""
+
+    place: Value
+    is_formula: bool
+    weight: Array
+    skips: bool
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether any element is not taken as it is."""
+        return bool((self.weight[self.weight != 0] != 1).any()) or not (self.skips or self.weight.all())
+
+
+def _terms(c: Call, taps: Taps) -> Iterator[_Term]:
+    c.want(len(taps.at) <= MOST_NEIGHBOURS, f"sums of {len(taps.at)} neighbours, one by one")
+    for at, weight in zip(taps.at, taps.weight, strict=True):
+        steps = stairs(at, weight != 0 if taps.skips else None)
+        place = c.e.constant(at.astype(np.int64)) if steps is None else steps.value(c.e, len(at))
+        yield _Term(place, steps is not None, weight, taps.skips and not weight.all())
+
+
+def _sum(c: Call, x: Value, terms: Mapping[int, Sequence[_Term]], places: Mapping[int, Value]) -> Value:
+    """The sum over all terms of some axes, those of others being at `places`."""
+    e = c.e
+    if len(places) == len(terms):
+        return c.wide(_read(e, x, places) if places else x)
+    axis, found = [*terms][len(places)], list[Value]()
+    for t in terms[axis]:
+        one = _sum(c, x, terms, {**places, axis: t.place})
+        factor = e.constant(t.weight.astype(numpy_dtype(elem_of(one))))
+        factor = e.reshape(factor, (len(t.weight), *(1,) * (len(shape_of(x)) - axis - 1)))
+        one = e.map(graph.mul, one, factor) if t.multiplies else one
+        found.append(e.select(e.map(graph.ne, factor, 0), one, 0) if t.skips else one)
+    return e.fold(graph.add, found)
+
+
+def _read(e: Emitter, x: Value, places: Mapping[int, Value]) -> Value:
+    """Elements at places along some axes that are side by side."""
+    (first, *_), rank = places, len(shape_of(x))
+    if len(places) == 1:
+        return e(graph.take, x, places[first], axis=first)
+    shape = tuple(shape_of(p)[0] for p in places.values())
+    lines = (e.unsqueeze(e.broadcast(e.along(p, i, len(shape)), shape), -1) for i, p in enumerate(places.values()))
+    got = e(
+        graph.gather_nd,
+        e.permute(x, [*places, *(i for i in range(rank) if i not in places)]),
+        e.concat([*lines], len(shape)),
+    )
+    order = [*range(len(shape), len(shape) + first), *range(len(shape)), *range(len(shape) + first, rank)]
+    return e.permute(got, order)
 
 
 def static(c: Call, sizes: Sequence[Dim]) -> tuple[int, ...]:
@@ -68,26 +141,21 @@ def windows(size: int, count: int) -> Array:
 def mean_of_windows(c: Call, x: Value, result: Sequence[Dim]) -> Value:
     """Means over adaptive windows of the last dims."""
     lead = len(shape_of(x)) - len(result)
-    for i, (size, count) in enumerate(zip(static(c, shape_of(x)[lead:]), static(c, result), strict=True)):
-        x = along(c, x, lead + i, windows(size, count))
-    return c.e.map(graph.div, x, _counts(c, x, shape_of(x)[lead:], c.args["self"].shape[lead:]))
+    sizes = zip(static(c, shape_of(x)[lead:]), static(c, result), strict=True)
+    matrices = [windows(size, count) for size, count in sizes]
+    total = mapped(c, x, {axis: Taps.of(m) for axis, m in enumerate(matrices, lead)})
+    counts = functools.reduce(np.multiply.outer, [m.sum(axis=1) for m in matrices])
+    return c.e.map(graph.div, total, c.e.constant(counts.astype(numpy_dtype(elem_of(total)))))
 
 
 def mean_of_windows_backward(c: Call, grad: Value, rank: int) -> Value:
     """The gradient of that: each element adds what the windows that cover it were given."""
     lead = len(shape_of(grad)) - rank
-    result, spatial = static(c, shape_of(grad)[lead:]), static(c, c.shape[lead:])
-    grad = c.e.map(graph.div, grad, _counts(c, grad, result, spatial))
-    for i, (size, count) in enumerate(zip(spatial, result, strict=True)):
-        grad = along(c, grad, lead + i, windows(size, count).T)
-    return grad
-
-
-def _counts(c: Call, like: Value, result: Sequence[Any], spatial: Sequence[Any]) -> Value:
-    """How many elements each window has."""
-    per_dim = [windows(int(n), int(m)).sum(axis=1) for n, m in zip(spatial, result, strict=True)]
-    counts = functools.reduce(np.multiply.outer, per_dim)
-    return c.e.constant(counts.astype(numpy_dtype(elem_of(like))))
+    sizes = zip(static(c, c.shape[lead:]), static(c, shape_of(grad)[lead:]), strict=True)
+    matrices = [windows(size, count) for size, count in sizes]
+    return mapped(
+        c, grad, {axis: Taps.of((m / m.sum(axis=1, keepdims=True)).T) for axis, m in enumerate(matrices, lead)}
+    )
 
 
 # padding with the edge
@@ -107,7 +175,7 @@ def replication_pad_backward(c: Call, grad_output: Value, self: Value, padding: 
             grad = _folded(c, grad, lead + i, low, high)
         elif low or high:
             source = np.clip(np.arange(-low, size + high), 0, size - 1)
-            grad = along(c, grad, lead + i, (np.arange(size)[:, None] == source).astype(np.float64))
+            grad = mapped(c, grad, {lead + i: Taps.of((np.arange(size)[:, None] == source).astype(np.float64))})
     return c.rounded(grad)
 
 
@@ -119,59 +187,3 @@ def _folded(c: Call, x: Value, axis: int, low: int, high: int) -> Value:
     last = e.reduce(last, "sum", (axis,)) if high else last
     middle = [e.slice(x, axis, low + 1, size - 2)] if size != 2 else []
     return e.concat([first, *middle, last], axis) if low or high else x
-
-
-# resampling with a triangle as wide as the step
-
-
-def triangles(size: int, count: int, align_corners: bool, scale: float | None) -> Array:
-    """The weights of antialiased bilinear resampling from `size` elements to `count`, as torch has them."""
-    if align_corners:
-        step = (size - 1) / (count - 1) if count > 1 else 0.0
-    else:
-        step = 1 / scale if scale is not None and scale > 0 else size / count
-    reach = max(step, 1.0)
-    out = np.zeros((count, size))
-    for o in range(count):
-        center = step * (o + 0.5)
-        low, high = max(int(center - reach + 0.5), 0), min(int(center + reach + 0.5), size)
-        at = np.arange(low, high)
-        weight = np.maximum(1 - np.abs((at - center + 0.5) / reach), 0)
-        out[o, low:high] = weight / weight.sum() if weight.sum() else 0
-    return out
-
-
-@dataclass(frozen=True, slots=True)
-class Resampling(Arguments):
-    """How an image is resampled; the scales of rows and columns may follow from the sizes."""
-
-    align_corners: bool
-    scales_h: float | None = None
-    scales_w: float | None = None
-
-    def matrices(self, c: Call, spatial: Sequence[Dim], result: Sequence[Dim]) -> list[Array]:
-        """From rows to rows, and from columns to columns."""
-        known = zip(static(c, spatial), static(c, result), (self.scales_h, self.scales_w), strict=True)
-        return [triangles(n, m, self.align_corners, scale) for n, m, scale in known]
-
-
-@lowers(aten._upsample_bilinear2d_aa.default)
-def upsample_bilinear2d_aa(c: Call, self: Value, output_size: Sequence[Dim], how: Resampling) -> Value:
-    return _resampled(c, self, how.matrices(c, shape_of(self)[2:], c.shape[2:]))
-
-
-@lowers(aten._upsample_bilinear2d_aa_backward.default)
-def upsample_bilinear2d_aa_backward(
-    c: Call, grad_output: Value, output_size: Sequence[Dim], input_size: Sequence[Dim], how: Resampling
-) -> Value:
-    matrices = how.matrices(c, c.shape[2:], shape_of(grad_output)[2:])
-    return _resampled(c, grad_output, [m.T for m in matrices])
-
-
-def _resampled(c: Call, x: Value, matrices: Sequence[Array]) -> Value:
-    c.want(c.elem.is_float, "images of integers are resampled in integers")
-    c.want(math.prod(static(c, c.shape)) > 0, "it has no elements")
-    x = c.e.cast(x, wide_elem(c.elem))
-    for axis, matrix in enumerate(matrices, 2):
-        x = along(c, x, axis, matrix)
-    return c.rounded(x)
