@@ -30,6 +30,7 @@ from graphfuse.torch.compile import CompiledGraph, compile_graph
 from graphfuse.torch.cuda_graphs import Recording, recording_of
 from graphfuse.torch.decompositions import decompositions
 from graphfuse.torch.options import TorchOptions, options_of
+from graphfuse.torch.resizes import kept_whole
 from graphfuse.torch.saved import SavedGraph, saved
 
 log = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ def compile_dynamo_graph(
         # torch would copy gradients into the strides of the output, where elements may share memory (`x.sin().unfold`)
         config["guess_tangent_strides_as_outputs"] = False
     compiler_config: Any = torch.compiler.config
-    with functorch_config.patch(config), compiler_config.patch(cache_key_tag=_tag(options)):
+    with functorch_config.patch(config), compiler_config.patch(cache_key_tag=_tag(options)), kept_whole(gm):
         made = aot_autograd(
             **compilers,
             partition_fn=functools.partial(min_cut_rematerialization_partition, compiler="inductor"),

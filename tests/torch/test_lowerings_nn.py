@@ -248,12 +248,81 @@ def test_avg_pool_of_other_ranks():
     check(lambda x: F.avg_pool3d(x, 2, 1, 1), rand(2, 3, 4, 5, 4), ops=("avg_pool3d", "avg_pool3d_backward"))
 
 
-def test_resize():
+# resizes
+
+
+def resize(mode, **how):
+    return lambda x: F.interpolate(x, mode=mode, **how)
+
+
+LINEAR = {3: "linear", 4: "bilinear", 5: "trilinear"}
+RESIZED = {
+    "twice": ((2, 3, 5, 7), {"scale_factor": 2}),
+    "thirds": ((2, 3, 9, 4), {"size": (3, 11)}),
+    "scales": ((1, 2, 7, 6), {"scale_factor": (0.4, 1.7)}),
+    "one pixel": ((2, 3, 1, 1), {"size": (3, 4)}),
+    "to one pixel": ((2, 3, 4, 5), {"size": (1, 1)}),
+    "one axis": ((2, 3, 6, 5), {"size": (6, 8)}),
+    "as it is": ((2, 3, 6, 5), {"size": (6, 5)}),
+    "a line": ((2, 3, 6), {"size": 11}),
+    "a volume": ((1, 2, 3, 4, 5), {"size": (5, 3, 9)}),
+}
+
+
+@pytest.mark.parametrize("name", RESIZED)
+def test_resize_to_the_nearest(name):
+    shape, how = RESIZED[name]
+    which = f"{len(shape) - 2}d"
+    ops = {f"{op}{which}{end}" for op in ("upsample_nearest", "_upsample_nearest_exact") for end in ("", "_backward")}
+    check(lambda x: (resize("nearest", **how)(x), resize("nearest-exact", **how)(x)), rand(*shape), ops=ops)
+
+
+@pytest.mark.parametrize("dtype", [f32, pytest.param(bf16, marks=pytest.mark.full), f16])
+@pytest.mark.parametrize("name", RESIZED)
+def test_resize_between_neighbours(name, dtype):
+    shape, how = RESIZED[name]
+
     def resized(x):
-        return F.pixel_shuffle(F.interpolate(x, scale_factor=2, mode="nearest"), 2)
+        return [resize(LINEAR[len(shape)], align_corners=corners, **how)(x) for corners in (False, True)]
+
+    op = f"upsample_{LINEAR[len(shape)]}{len(shape) - 2}d"
+    check(resized, rand(*shape, dtype=dtype), ops=(op, f"{op}_backward"))
+
+
+@pytest.mark.parametrize("name", ["twice", "scales", "one pixel", "to one pixel"])
+@pytest.mark.parametrize("dtype", [f32, f16])
+def test_resize_by_cubes(name, dtype):
+    shape, how = RESIZED[name]
+    ops = ("upsample_bicubic2d", "upsample_bicubic2d_backward")
+    check(resize("bicubic", **how), rand(*shape, dtype=dtype), ops=ops)
+    check(resize("bicubic", align_corners=True, **how), rand(*shape, dtype=dtype), ops=ops)
+
+
+@pytest.mark.parametrize("how", [{"mode": "bilinear", "scale_factor": 2}, {"mode": "nearest", "size": 7}])
+def test_resize_of_channels_last(how):
+    check(resize(**how), torch.randn(2, 19, 5, 6).to(memory_format=torch.channels_last), training=False)
+
+
+def test_resize_of_integers():
+    x = torch.arange(30, dtype=torch.uint8).reshape(1, 2, 3, 5)
+    check(resize("nearest", size=(7, 4)), x, ops=("upsample_nearest2d",))
+    check(resize("bilinear", size=(7, 4)), x, left=("upsample_bilinear2d",))
+
+
+def test_resize_reads_no_infinity_beside():
+    x = torch.zeros(1, 1, 5, 6)
+    x[0, 0, 2, 3] = torch.inf
+    check(resize("nearest", size=(8, 9)), x, training=False)
+    sizes = {"output_size": [5, 6], "input_size": [1, 1, 4, 5], "align_corners": False}
+    check(lambda g: torch.ops.aten.upsample_bilinear2d_backward(g, **sizes), x)
+
+
+def test_resize_dynamic():
+    def resized(x):
+        return F.interpolate(x, scale_factor=2, mode="bilinear")
 
     # torch decomposes these into indexing before a backend sees them
-    check(resized, rand(2, 4, 3, 5), ops=("_unsafe_index",))
+    check(resized, rand(2, 3, 5, 7), dynamic=True, ops=("_unsafe_index",))
 
 
 # attention

@@ -72,10 +72,11 @@ def test_the_table_has_the_worst_what_is_wrong_and_what_ended() -> None:
         assert line in text
 
 
-# each is one kernel, which touches so many times the bytes that have to be moved at most
+# each is one kernel, which touches so many times the bytes that have to be moved at most, tables of weights with them
 EMULATED = {
-    "bilinear": ((2, 16, 6, 7), lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), 3),
-    "bicubic": ((2, 16, 6, 7), lambda x: F.interpolate(x, scale_factor=2, mode="bicubic"), 8),
+    "bilinear": ((2, 16, 6, 7), lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), 4),
+    "uneven windows": ((2, 16, 11, 11), lambda x: F.adaptive_avg_pool2d(x, 3), 8),
+    "bicubic": ((2, 16, 6, 7), lambda x: F.interpolate(x, scale_factor=2, mode="bicubic"), 11),
     "softmax over dim 1": ((3, 40, 33), lambda x: x.softmax(1), 2),
     "var over dim 0": ((11, 8, 130), lambda x: x.var(0), 2),
     "batch norm": ((6, 140, 5, 5), lambda x: F.batch_norm(x, None, None, training=True), 2),
@@ -144,3 +145,12 @@ def test_keys_that_heads_share_are_read_once_on_the_emulator() -> None:
     assert parts.startswith("attention_0: 128 warps"), parts  # 32 parts for each head of keys, of two warps
     assert mean.startswith("reduction_0"), mean
     assert row["touched"]["bytes"] < 1.5
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+def test_an_image_and_its_gradient_are_a_kernel_each(mode: str) -> None:
+    args = Namespace(dry=False, device="emulator", avx2=False, threads=1, kind="kernel", turns=False)
+    call = lambda x: F.interpolate(x, scale_factor=2, mode=mode)  # noqa: E731
+    row = population.measured(Case(mode, (Array((2, 3, 5, 7)),), "float16", call, training=True), args)
+    assert not row["wrong"], row["off"]
+    assert len(row["touched"]["launches"]) == 2
