@@ -26,7 +26,7 @@ from graphfuse.blockgen.gpu_axis_reduction import AxisReduction, Terms
 from graphfuse.blockgen.gpu_epilogue_cost import epilogue_ns
 from graphfuse.blockgen.gpu_factors import Boxed, Factor, Roles, find_box, find_windows, step_of
 from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE, ProductTile, boxed_tile, product_tile, streamed_tile
-from graphfuse.blockgen.gpu_pointwise import Tiling
+from graphfuse.blockgen.gpu_pointwise import Tiling, held_of_row
 from graphfuse.blockgen.gpu_tiles import (
     SECTOR_BYTES,
     VECTOR_BYTES,
@@ -34,7 +34,6 @@ from graphfuse.blockgen.gpu_tiles import (
     fitting,
     lane_along,
     over_tiles,
-    vector,
     whole_tiles,
 )
 from graphfuse.blockgen.gpu_wgmma_tile import Product
@@ -58,6 +57,8 @@ WINDOW = 128
 """Taps of a window up to which a depthwise product goes over them one by one."""
 HELD = 64
 """Sums that a thread holds at most while it goes over windows."""
+PLACES = 8
+"""Of them along a dim: each is as much code again."""
 SCHEDULERS = 4
 """Of warps, on a multiprocessor."""
 PRODUCTS = (graph.contract, graph.contract_parts, graph.contract_blocks, graph.conv)
@@ -204,9 +205,9 @@ class GpuContraction(ContractionKernel):
         best, least, taps = (0, 1), math.inf, self._unrolled()
         if taps is None or any(coefficient(o, names[i]) in (1, -1) for o in offsets for i in outer):
             return best
-        held = vector(element_of(self.kernel.outputs[0]))
+        held = held_of_row(self.kernel, work.domain[-1])
         warps = at_most(positions(work.domain), self.kernel.space.ranges) // (held * WARP)
-        most = min(HELD // held, warps // (SCHEDULERS * machine.multiprocessors))
+        most = min(PLACES, HELD // held, warps // (SCHEDULERS * machine.multiprocessors))
         depths = [self._depth().to_index(at) for at in taps]
         for axis in outer:
             extent = work.domain[axis]

@@ -30,6 +30,7 @@ from graphfuse.blockgen.pointwise import walked
 from graphfuse.blockgen.tiling import cost_per_element
 from graphfuse.ir.core import Func
 from graphfuse.symbolic import Dim
+from graphfuse.targets.machine import WARP
 
 TURNED = 64
 """Side of a tile whose loads and stores run along different dims."""
@@ -43,6 +44,12 @@ def emit(kernel: Kernel) -> Func:
         return gpu_axis_reduction.emit(kernel, reduction)
     domain = shape_of(kernel.outputs[0])
     return Tiling(kernel, walked(kernel, domain), lambda index: kernel.store_outputs(index, domain)).emit()
+
+
+def held_of_row(kernel: Kernel, row: Dim) -> int:
+    """Neighbours in a row that a thread has where it has several rows: a vector, or one where vectors do not fit."""
+    length = vector(element_of(kernel.outputs[0]))
+    return length if isinstance(row, int) and row % length == 0 else 1
 
 
 class Tiling:
@@ -83,11 +90,14 @@ class Tiling:
         every multiprocessor.
         """
         machine = self.kernel.machine
+        if self.places > 1:
+            held = held_of_row(self.kernel, self.domain[-1])
+            return held, held * WARP * 4
         least = vector(element_of(self.kernel.outputs[0]))
         whole = [v for v in self.kernel.body.params.values if sum(d != 1 for d in shape_of(v)) > 1]
         many = len(self.ops) > 24 or len(whole) + len(self.kernel.outputs) > 5
         per_thread = max(4 if self.elem_bytes <= 4 else 2, min(least, 16))
-        if self.places == 1 and not many and per_thread * self.elem_bytes <= 32:
+        if not many and per_thread * self.elem_bytes <= 32:
             per_thread *= 2
         warps = 4
         total = at_most(positions(self.domain), self.kernel.space.ranges)

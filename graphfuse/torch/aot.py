@@ -165,7 +165,7 @@ def _recording(gm: fx.GraphModule, kind: str, compiled: CompiledGraph) -> Record
         context = TracingContext.try_get()
         metadata = context.fw_metadata if context is not None else None
         static = metadata.static_input_indices if metadata is not None else ()
-    recording, why = recording_of(gm, kind, static, has_externs=bool(compiled.cut.reasons))
+    recording, why = recording_of(gm, kind, static, compiled.cut.reasons)
     if recording is None:
         log.info("not recorded as a CUDA graph: %s", why)
     return recording

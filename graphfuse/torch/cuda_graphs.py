@@ -6,7 +6,7 @@ Recording needs one GPU, and inputs that stay where they are, or are copied: par
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,14 +34,14 @@ class Recording:
 
 
 def recording_of(
-    gm: fx.GraphModule, kind: str, static: Sequence[int], *, has_externs: bool
+    gm: fx.GraphModule, kind: str, static: Sequence[int], externs: Iterable[fx.Node]
 ) -> tuple[Recording | None, str]:
-    """How a graph is recorded; else None, and why it is not."""
+    """How a graph is recorded of which torch runs `externs`; else None, and why it is not."""
     values = [n.meta.get("val") for n in gm.graph.nodes]
     devices = {v.device for v in values if isinstance(v, torch.Tensor)}
     if len(devices) != 1 or (device := next(iter(devices))).type != "cuda":
         return None, f"its tensors are on {', '.join(sorted(map(str, devices))) or 'no device'}"
-    if has_externs and (name := _unsafe(gm)):
+    if name := _unsafe(externs):
         return None, f"{name} cannot be recorded"
     mutated = _mutated(gm)
     if not set(mutated) <= set(static):
@@ -53,12 +53,25 @@ def recording_of(
     return Recording(index, tuple(static), mutated, kind == "bw", kind == "inference", len(outputs), numbers), ""
 
 
-def _unsafe(gm: fx.GraphModule) -> str:
+def _unsafe(externs: Iterable[fx.Node]) -> str:
     """An operator that cannot be captured: its result's size depends on data, or torch says so."""
     tags = {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output}
     tags.add(getattr(torch.Tag, "cudagraph_unsafe", torch.Tag.dynamic_output_shape))  # not every torch has it
-    operators = (n for n in gm.graph.nodes if isinstance(n.target, torch._ops.OpOverload))
-    return next((n.name for n in operators if not tags.isdisjoint(n.target.tags)), "")
+    for node in externs:
+        if not isinstance(node.target, torch._ops.OpOverload) or tags.isdisjoint(node.target.tags):
+            continue
+        if node.target in _INDEXED and not any(n.meta["val"].dtype in _MASKS for n in _indices(node)):
+            continue  # its size depends on data for masks only
+        return node.name
+    return ""
+
+
+_INDEXED = (torch.ops.aten.index.Tensor, torch.ops.aten._unsafe_index.Tensor)
+_MASKS = (torch.bool, torch.uint8)
+
+
+def _indices(node: fx.Node) -> Iterator[fx.Node]:
+    return (n for n in node.args[1] if isinstance(n, fx.Node))  # type: ignore[union-attr]
 
 
 def _mutated(gm: fx.GraphModule) -> tuple[int, ...]:
