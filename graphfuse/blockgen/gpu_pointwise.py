@@ -9,7 +9,7 @@ whose digits are the dims' positions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from graphfuse.blockgen import gpu_axis_reduction
 from graphfuse.blockgen.access import Walk, merged_index
@@ -19,16 +19,18 @@ from graphfuse.blockgen.gpu_tiles import (
     fitting,
     in_whole_or_part,
     power_of_two,
-    tiled_programs,
+    tile_at,
+    tile_counts,
     vector,
     warps_for,
 )
 from graphfuse.blockgen.index import Index, coefficient, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
+from graphfuse.blockgen.loops import by_turns, programs
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.pointwise import walked
 from graphfuse.blockgen.tiling import cost_per_element
-from graphfuse.ir.core import Func
+from graphfuse.ir.core import Attr, Func
 from graphfuse.symbolic import Dim
 from graphfuse.targets.machine import WARP
 
@@ -55,11 +57,21 @@ def held_of_row(kernel: Kernel, row: Dim) -> int:
 class Tiling:
     """The choice of tile for one region, and its emission; `compute(index)` does the work at an index of the domain.
 
-    `walk` is of what that reads and writes, at the first of several `places` that an index may stand for.
+    `walk` is of what that reads and writes, at the first of several `places` that an index may stand for. Where there
+    are `sharing` programs at most, each computes tiles by turns.
     """
 
-    def __init__(self, kernel: Kernel, walk: Walk, compute: Callable[[Index], None], places: int = 1) -> None:
-        self.kernel, self.domain, self.compute, self.places = kernel, walk.shape, compute, places
+    def __init__(
+        self,
+        kernel: Kernel,
+        walk: Walk,
+        compute: Callable[[Index], None],
+        *,
+        places: int = 1,
+        sharing: int | None = None,
+    ) -> None:
+        self.kernel, self.domain, self.compute = kernel, walk.shape, compute
+        self.places, self.sharing = places, sharing
         names, found = walk.names, walk.found
         self.dims = walk.merge()
         self.extents = [d.extent for d in self.dims]
@@ -70,9 +82,13 @@ class Tiling:
 
     def emit(self) -> Func:
         """The kernel."""
+        return self.kernel.finish(*self.emit_tiles())
+
+    def emit_tiles(self) -> tuple[Dim, int, dict[str, Attr]]:
+        """Its tiles alone, and what finishes it."""
         if not self.dims:
             self.compute((0,) * len(self.domain))
-            return self.kernel.finish(1, 10, {"warps": 1})
+            return 1, 10, {"warps": 1}
         per_thread, elements = self._amount()
         fast = self._fast_dims()
         widths = self._widths(fast, elements)
@@ -81,7 +97,7 @@ class Tiling:
         else:
             grid, tile = self._emit_tile(widths)
         work = 1 + round(tile * cost_per_element(self.kernel.machine.core, self.ops)) // 64
-        return self.kernel.finish(grid, work, {"warps": warps_for(tile, per_thread)})
+        return grid, work, {"warps": warps_for(tile, per_thread)}
 
     def _amount(self) -> tuple[int, int]:
         """(Elements per thread, elements of a tile).
@@ -99,7 +115,7 @@ class Tiling:
         per_thread = max(4 if self.elem_bytes <= 4 else 2, min(least, 16))
         if not many and per_thread * self.elem_bytes <= 32:
             per_thread *= 2
-        warps = 4
+        warps = 4 if self.sharing is None else 8
         total = at_most(positions(self.domain), self.kernel.space.ranges)
         while per_thread > least and total < per_thread * 32 * warps * 2 * machine.multiprocessors:
             per_thread //= 2
@@ -157,15 +173,25 @@ class Tiling:
     # emission
 
     def _emit_tile(self, widths: Sequence[int]) -> tuple[Dim, int]:
-        grid, lanes, at = tiled_programs(self.kernel, self.extents, dict(enumerate(widths)))
-        index = merged_index(len(self.domain), self.dims, at)
-        in_whole_or_part(self.kernel, lanes, lambda: self.compute(index))
+        grid = self._over(self.extents, dict(enumerate(widths)), lambda at: at)
         return grid, math.prod(widths)
 
     def _emit_flat(self, elements: int) -> tuple[Dim, int]:
-        kernel, total = self.kernel, positions(self.extents)
-        width = min(elements, power_of_two(at_most(total, kernel.space.ranges)))
-        grid, lanes, (position,) = tiled_programs(kernel, [total], {0: width})
-        index = merged_index(len(self.domain), self.dims, unravel(position, self.extents, kernel.space))
-        in_whole_or_part(kernel, lanes, lambda: self.compute(index))
-        return grid, width
+        space, total = self.kernel.space, positions(self.extents)
+        width = min(elements, power_of_two(at_most(total, space.ranges)))
+        return self._over([total], {0: width}, lambda at: unravel(at[0], self.extents, space)), width
+
+    def _over(self, extents: Sequence[Dim], widths: Mapping[int, int], unmerged: Callable[[Index], Index]) -> Dim:
+        """Compute every tile of extents, given where positions of these are along the dims; the grid."""
+        kernel, counts = self.kernel, tile_counts(extents, widths)
+
+        def tile(place: Index) -> None:
+            lanes, at = tile_at(kernel, extents, widths, place)
+            index = merged_index(len(self.domain), self.dims, unmerged(tuple(at)))
+            in_whole_or_part(kernel, lanes, lambda: self.compute(index))
+
+        if self.sharing is not None:
+            return by_turns(kernel, counts, self.sharing, tile)
+        grid, place = programs(kernel, counts)
+        tile(place)
+        return grid

@@ -1,25 +1,46 @@
 """Emits scatters for GPUs: a tile of the updates per program, each of which is stored, or combined by an atomic.
 
+Many updates of few places would wait for one another in memory: there each program has a table of all places in shared
+memory, and combines its updates in that before it goes to memory, once for each place (`_Tables`).
+
 Updates of one element are in no order. Where they are to be in theirs (`ordered`), or the element has no atomics, a
 program makes one after the other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
+from graphfuse.blockgen.evaluate import Lane, Leaf, leaf_of
 from graphfuse.blockgen.gpu_pointwise import Tiling
-from graphfuse.blockgen.gpu_tiles import at_most, power_of_two
-from graphfuse.blockgen.index import Index
+from graphfuse.blockgen.gpu_tiles import SECTOR_BYTES, at_most, in_chunks, power_of_two
+from graphfuse.blockgen.index import Index, strides_of, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
+from graphfuse.blockgen.loops import Carried
 from graphfuse.blockgen.scatter import Updates, in_order
 from graphfuse.blockgen.tiling import Piece
+from graphfuse.dialects import block, effects
+from graphfuse.dialects.elementwise import neutral
 from graphfuse.ir.core import Func
-from graphfuse.symbolic import Dim
-from graphfuse.targets.machine import WARP
+from graphfuse.ir.types import I32, I64
+from graphfuse.symbolic import Dim, floordiv, mod
+from graphfuse.targets.machine import SHARED_ALLOC_BYTES, WARP
 
 LANES = 128
 """Of a tile of what is made in order."""
+MANY = 128
+"""So many updates of one place, on average, take longer than tables do."""
+PROGRAMS = 4
+"""With tables, at most so many for each multiprocessor: enough threads to read what memory gives."""
+OF_A_TABLE = 4
+"""So many updates of a place, on average, a table combines at least."""
+NEIGHBOURS = 4
+"""So many updates side by side, which one thread may have, go to the same table."""
+CHUNK = 1024
+"""Places of a table at a time."""
+REDUCTIONS = {"add": "sum", "mul": "prod"}
+"""What reductions call kinds of updates, where that is something else."""
 
 
 def emit(kernel: Kernel) -> Func:
@@ -29,6 +50,9 @@ def emit(kernel: Kernel) -> Func:
         return _in_order(made)
     if positions(made.shape) == 0:
         return kernel.finish(0, 1, {"warps": 1})
+
+    if (tables := _Tables.of(made)) is not None:
+        return tables.emit()
 
     def compute(index: Index) -> None:
         places, inside = made.places(index)
@@ -47,6 +71,84 @@ def _is_ordered(made: Updates) -> bool:
     elem = element_of(made.updates)
     rounds = made.kind in ("add", "mul") and elem.is_float and elem.bits < 32
     return bool(made.op.attrs.get("ordered", False)) or (made.kind != "set" and (rounds or elem.bits < 16))
+
+
+class _Tables:
+    """What a program's updates come to, in shared memory: several tables, where places have very many.
+
+    Of what is stored they have the number of each place's last update, whose value is computed once all have been seen.
+    """
+
+    def __init__(self, made: Updates, places: int) -> None:
+        self.made, self.kernel, self.ev = made, made.kernel, made.kernel.ev
+        self.places, self.elem, self.kind = places, element_of(made.updates), made.kind
+        self.updates = at_most(positions(made.shape), self.kernel.space.ranges)
+        if made.kind == "set":
+            self.elem, self.kind = I32 if self.updates < 1 << 31 else I64, "max"
+        self.reduction = REDUCTIONS.get(self.kind, self.kind)
+        self.start = -1 if made.kind == "set" else neutral(self.reduction, self.elem)
+        tables = self.updates // (OF_A_TABLE * places)
+        self.programs = min(PROGRAMS * self.kernel.machine.multiprocessors, tables)
+        self.row = places | 1
+        """From one table to the next: one place of all is in as many banks."""
+        room = SHARED_ALLOC_BYTES // (self.row * self.elem.bytes)
+        self.count = 1 << min(WARP, tables // max(1, self.programs), room).bit_length() >> 1
+
+    @staticmethod
+    def of(made: Updates) -> _Tables | None:
+        """Those of a scatter, if they fit and places have many updates."""
+        places = positions(made.sizes)
+        if not isinstance(places, int) or places < 1:
+            return None
+        found = _Tables(made, places)
+        least = max(places, SECTOR_BYTES // found.elem.bytes)
+        return found if found.count and found.updates >= MANY * least else None
+
+    def emit(self) -> Func:
+        """The kernel."""
+        ev, total = self.ev, self.count * self.row
+        self.pointer = ev.emit(block.alloc, elem=self.elem, count=total)
+        start, flat = ev.const(self.start, self.elem), leaf_of(self.pointer, (total,))
+        self._along(total, lambda at: ev.store(flat, (at,), start))
+        ev.builder.op(effects.barrier)
+        tiles = Tiling(self.kernel, self.made.walk(), self._combine, sharing=self.programs).emit_tiles()
+        self._along(self.places, self._write)
+        return self.kernel.finish(*tiles)
+
+    def _along(self, extent: int, body: Callable[[Dim], None]) -> None:
+        """What happens at each position."""
+
+        def chunk(lane: Lane, position: Dim, _: Carried) -> None:
+            with self.ev.lanes_as(lane):
+                body(position)
+
+        in_chunks(self.kernel, extent, min(CHUNK, power_of_two(extent)), chunk, ())
+
+    def _combine(self, index: Index) -> None:
+        made, ev = self.made, self.ev
+        places, inside = made.places(index)
+        number = self.kernel.space.position(index, made.shape)
+        update = ev.cast(ev.index(number), self.elem) if made.kind == "set" else ev.value(made.updates, index)
+        table = mod(floordiv(number, NEIGHBOURS), self.count)
+        leaf = Leaf(self.pointer, (self.row, *strides_of(made.sizes)), (self.count, *made.sizes))
+        with ev.where(inside):
+            ev.atomic(leaf, (table, *made.target(index, places)), update, self.kind)
+
+    def _write(self, place: Dim) -> None:
+        """To memory, if there is anything new."""
+        made, ev, out = self.made, self.ev, leaf_of(self.made.out.pointer, (self.places,))
+        leaf = Leaf(self.pointer, (self.row, 1), (self.count, self.places))
+        found = ev.reduction(
+            self.reduction, self.elem, [self.count], lambda of: ev.load(leaf, (*of, place)), (place,), self.count
+        )
+        is_old = ev.emit(block.eq, *ev.unified([found, ev.const(self.start, self.elem)]))
+        with ev.where(ev.emit(block.ELEMENTWISE["not"], is_old)):
+            if made.kind == "set":
+                number = ev.bind("n", 0, positions(made.shape) - 1, ev.cast(found, I64))
+                update = ev.value(made.updates, unravel(number, made.shape, self.kernel.space))
+                ev.store(out, (place,), update)
+            else:
+                ev.atomic(out, (place,), found, made.kind)
 
 
 def _in_order(made: Updates) -> Func:

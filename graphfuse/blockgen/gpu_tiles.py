@@ -89,15 +89,26 @@ def tiled_programs(
     kernel: Kernel, extents: Sequence[Dim], widths: Mapping[int, int]
 ) -> tuple[Dim, list[Lane], list[Dim]]:
     """A program for each tile of the extents, `widths` wide along some: the grid, lanes, the position under them."""
-    counts = [ceildiv(e, widths.get(i, 1)) for i, e in enumerate(extents)]
-    grid, place = programs(kernel, counts)
+    grid, place = programs(kernel, tile_counts(extents, widths))
+    return grid, *tile_at(kernel, extents, widths, place)
+
+
+def tile_counts(extents: Sequence[Dim], widths: Mapping[int, int]) -> list[Dim]:
+    """How many tiles there are along each of the extents."""
+    return [ceildiv(e, widths.get(i, 1)) for i, e in enumerate(extents)]
+
+
+def tile_at(
+    kernel: Kernel, extents: Sequence[Dim], widths: Mapping[int, int], place: Index
+) -> tuple[list[Lane], list[Dim]]:
+    """The lanes of the tile at a place among tiles, and the position under them."""
     lanes: list[Lane] = []
     at = list(place)
     for i, extent in enumerate(extents):
         if (width := widths.get(i, 1)) > 1:
             lane, at[i] = lane_along(kernel, extent, width, at[i] * width)
             lanes.append(lane)
-    return grid, lanes, at
+    return lanes, at
 
 
 def in_whole_or_part(kernel: Kernel, lanes: Sequence[Lane], body: Callable[[], object]) -> None:

@@ -42,6 +42,19 @@ def programs(kernel: Kernel, extents: Sequence[Dim]) -> tuple[Dim, Index]:
     return grid, digits(kernel, kernel.ev.bind("pid", 0, grid - 1, kernel.ev.emit(block.program_id)), extents)
 
 
+def by_turns(kernel: Kernel, extents: Sequence[Dim], most: int, body: Callable[[Index], None]) -> Dim:
+    """A grid of at most so many programs, which take the indices of `extents` by turns."""
+    ev, total = kernel.ev, positions(extents)
+    first = ev.bind("pid", 0, most - 1, ev.emit(block.program_id))
+
+    def turn(number: Dim, _: Carried) -> None:
+        at = ev.bind("p", 0, total - 1, ev.index(first + number * most))
+        body(digits(kernel, at, extents))
+
+    ev.loop("t", ceildiv(total - first, most), turn)
+    return minimum(total, most)
+
+
 def for_piece(kernel: Kernel, piece: Piece, body: AtPosition, init: Carried = (), start: Dim = 0) -> Carried:
     """Run `body` over the tiles of a piece, one lane dim wide; `start` is where the piece's dim begins."""
     ev, space = kernel.ev, kernel.space

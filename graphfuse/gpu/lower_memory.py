@@ -25,9 +25,8 @@ from graphfuse.ir.layout import LinearLayout
 from graphfuse.ir.types import Ptr, Scalar, Tile, Type
 from graphfuse.llvm.module import Reg
 from graphfuse.symbolic import Dim, ceildiv
+from graphfuse.targets.machine import SHARED_ALLOC_BYTES
 
-SHARED_ALLOC_BYTES = 32 << 10
-"""`block.alloc` of a known size up to this is shared memory, else global memory of the program's own."""
 _MAX_IMMEDIATE = 1 << 23
 """Of an access: 24 bits with a sign, in machine code."""
 _MOST_LIMIT = (1 << 31) - 1

@@ -63,6 +63,8 @@ class Machine:
 
 WARP = 32
 """Threads of a warp."""
+SHARED_ALLOC_BYTES = 32 << 10
+"""`block.alloc` of a known size up to this is shared memory, so that several blocks fit; else it is global memory."""
 
 
 @dataclass(frozen=True, slots=True)

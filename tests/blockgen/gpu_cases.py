@@ -268,6 +268,12 @@ GPU_SERIAL = (
          'y = scatter_nd(x, i, u) {kind = "max"}; return(y)', indices=9),
     case("scatter", "many", "x: 9x8xi32, i: 5000x1xi64, u: 5000x8xi32",
          'y = scatter_nd(x, i, u) {kind = "add"}; return(y)', indices=9),
+    case("scatter", "histogram", "x: 9xf32, i: (n)x1xi64, u: (n)xf32",
+         'y = scatter_nd(x, i, u) {kind = "add"}; return(y)', "n in 0..100000", over("n", values=(0, 3, 1500)),
+         indices=9),
+    case("scatter", "few_marked", "x: 3x5xbf16, i: 900x5xi32", """
+         u = full() {shape = [900, 5], elem = bf16, value = 1.0}
+         y = scatter_along(x, i, u) {axis = 0}; return(y)""", indices=3),
     case("scatter", "corner", "x: 50x70xf32, i: 9x60xi64, u: 9x60xf32",
          'y = scatter_along(x, i, u) {axis = 0, kind = "add"}; return(y)', indices=50),
     case("scatter", "symbolic_cache", "x: 2x(n)x64xf32, i: (m)x2xi64, u: (m)x64xf32",

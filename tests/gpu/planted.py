@@ -101,6 +101,7 @@ FAMILIES: dict[str, Callable[[], Victim]] = {
     "attention": lambda: _swept("attention-f16-plain-odd-sm_80"),
     "scan": lambda: _swept("scan-f32-plain-odd-sm_80"),
     "scatter": lambda: _swept("scatter_add-f32-plain-odd-sm_80"),
+    "scatter to few places": lambda: _swept("scatter_few-f32-plain-odd-sm_80"),
     "topk": lambda: _swept("topk_of_columns-f32-plain-odd-sm_80"),
     "product by wgmma": lambda: _product(Gemm(256, 256, 320, attrs=RING), blocks=1),
     "product by pingpong": lambda: _product(
@@ -155,6 +156,7 @@ BUGS = (
     Bug("a barrier is left out", ("transposed", "columns", "attention", "product by 4 warps", *COPIES), BARRIER, "",
         RACE, which=()),
     Bug("a barrier is left out", ("long rows",), BARRIER, "", RACE, which=(0, 1)),
+    Bug("a barrier is left out", ("scatter to few places",), BARRIER, "", RACE, which=()),
     Bug("a barrier is left out", ("topk",), BARRIER, "", RACE, which=(1, 2)),
     Bug("a barrier is left out", ("product by mma", "convolution"), BARRIER, "", RACE, which=(1,)),
     Bug("a warp's barrier is left out", ("product by mma",), r"bar\.warp\.sync\s+\S+;", "", RACE, which=()),

@@ -67,6 +67,7 @@ LARGE = {
     "symbolic": Size("(n)", "192", "128", (1, 200)),
 }
 """For tiles of warpgroups."""
+MANY_ROWS = {"odd": Size("701", "5", ""), "symbolic": Size("(n)", "7", "", (0, 1, 900))}
 
 VIEWS = {
     "plain": ("x: @Rx@Cx@E", ""),
@@ -155,6 +156,8 @@ KINDS = {
         o = scatter_along(z, i, @V) {axis = 0}; return(o)""", "z: @Rx@Cx@E"),
     "scatter_add": Kind("scatter", NUMBERS, 'o = scatter_nd(z, i, @V) {kind = "add"}; return(o)',
                         "z: 5x@Cx@E, i: @Rx1xi64"),
+    "scatter_few": Kind("scatter", NUMBERS, 'o = scatter_nd(z, i, @V) {kind = "max"}; return(o)',
+                        "z: 3x@Cx@E, i: @Rx1xi64", sizes=MANY_ROWS, multiprocessors=1),
     "scatter_in_order": Kind("scatter", ELEMS, "o = scatter_nd(z, i, @V) {ordered = true}; return(o)",
                              "z: 5x@Cx@E, i: @Rx1xi64"),
     "topk": Kind("topk", NUMBERS, "t, j = topk(@V) {k = 1, axis = 1}; return(t, j)"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import random
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from graphfuse.gpu.lower import emit_ptx
 from graphfuse.gpu.pipeline import compile_functions
 from graphfuse.interp import graph as interp
 from graphfuse.interp.arrays import COMBINE
-from graphfuse.ir.core import attr_int, attr_ints
+from graphfuse.ir.core import attr_int, attr_ints, tensor_of
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import Scalar
 from graphfuse.llvm.host import parse_target
@@ -97,9 +99,8 @@ class Drawn:
         return given, f"v = {made}; w = permute(v) {{perm = {back}}};"
 
 
-def applied(op, x, index, updates):
-    """A scatter by the book."""
-    kind, out = str(op.attrs["kind"]), x.copy()
+def landings(op, shape, index):
+    """Each update's index, and its place in the result, where that is one."""
     for at in np.ndindex(index.shape if op.kind is graph.scatter_along else index.shape[:-1]):
         if op.kind is graph.scatter_along:
             axis = attr_int(op, "axis")
@@ -107,10 +108,16 @@ def applied(op, x, index, updates):
         else:
             named, place = [(int(i), d) for d, i in enumerate(index[at])], [0] * index.shape[-1]
         for i, d in named:
-            place[d] = i + x.shape[d] if i < 0 else i
-        if all(0 <= p < n for p, n in zip(place, x.shape, strict=False)):
-            where = tuple(place)
-            out[where] = updates[at] if kind == "set" else COMBINE[kind](out[where], updates[at])
+            place[d] = i + shape[d] if i < 0 else i
+        if all(0 <= p < n for p, n in zip(place, shape, strict=False)):
+            yield at, tuple(place)
+
+
+def applied(op, x, index, updates):
+    """A scatter by the book."""
+    kind, out = str(op.attrs["kind"]), x.copy()
+    for at, where in landings(op, x.shape, index):
+        out[where] = updates[at] if kind == "set" else COMBINE[kind](out[where], updates[at])
     return out
 
 
@@ -122,6 +129,14 @@ def on_cpu(kernel, target, arrays):
     room = scratch.ctypes.data + -scratch.ctypes.data % 64
     for i in np.random.default_rng(0).permutation(kernel.attrs["grid"]).tolist():
         call(found.address(kernel.name))(args.ctypes.data, i, i + 1, room)
+
+
+def on_gpu(kernel, target, arrays, *, seed=0):
+    """What ran."""
+    lowered = compile_functions([kernel], target)
+    ptx = emit_ptx(lowered)
+    emulate(ptx, lowered.kernels[0], [*arrays[:-1], Buffer(arrays[-1])], seed=seed)
+    return ptx
 
 
 @pytest.mark.parametrize("seed", [pytest.param(s, marks=() if s < FEW else pytest.mark.full) for s in range(MANY)])
@@ -148,7 +163,46 @@ def test_random_scatters(seed):
             if name == "cpu":
                 on_cpu(kernel, target, [*dense, got])
             elif kernel.attrs["grid"]:
-                lowered = compile_functions([kernel], target)
-                emulate(emit_ptx(lowered), lowered.kernels[0], [*dense, Buffer(got)], seed=seed)
+                on_gpu(kernel, target, [*dense, got], seed=seed)
             np.testing.assert_array_equal(got, want, err_msg=name)
         env[op.results[0]] = want
+
+
+# many updates of few places
+
+SUMS = ("f32-add", "f64-add", "i32-add", "i64-add", "f32-mul", "i64-mul")
+OTHERS = ("f32-max", "f64-min", "i32-min", "i64-max", "f32-set", "f16-set", "bf16-set", "i64-set", "bool-set")
+PLACES = {"cells": "i: 5001x2xi64, u: 5001", "rows": "i: 901x1xi32, u: 901x7", "along": "i: 901x7xi64, u: 901x7"}
+
+
+@pytest.mark.parametrize("multiprocessors", [1, 132])
+@pytest.mark.parametrize("lines", PLACES)
+@pytest.mark.parametrize("combined", SUMS + OTHERS)
+def test_few_places(combined, lines, multiprocessors):
+    """Programs combine updates in shared memory; on few multiprocessors in several tables, and more tiles in turn."""
+    elem, kind = combined.split("-")
+    rng = np.random.default_rng(0)
+    target = Target.parse("cuda:sm_90a" if multiprocessors == 1 else "cuda:sm_80")
+    what = "scatter_along(x, i, u) {axis = 0," if lines == "along" else "scatter_nd(x, i, u) {"
+    func, _ = outline(graph_func(f"x: 5x7x{elem}, {PLACES[lines]}x{elem}", f'y = {what} kind = "{kind}"}}; return(y)'))
+    (op,) = (o for o in func.body.ops if o.kind is graph.region)
+    machine = replace(backend_of(target).machine, multiprocessors=multiprocessors)
+    kernel = lower_region(op, "k", {}, machine, GPU_EMITTERS)
+    x, index, updates = (np.empty(t.shape, numpy_dtype(t.elem)) for t in (tensor_of(v) for v in op.operands))
+    index[...] = rng.choice([-6, -5, -4, -1, 0, 1, 4, 7], index.shape)  # of 5 rows all but two
+    x[...] = rng.integers(-9, 9, x.shape)
+    signs = rng.choice([-1, 1], updates.shape)
+    updates[...] = signs if kind == "mul" else np.arange(updates.size).reshape(updates.shape) % 128 * signs
+    if kind == "max" and elem == "f32":
+        updates.flat[:9] = np.nan
+    got, (scatter,) = x.copy(), (o for o in op.body.ops if o.kind in graph.SCATTERS)
+    assert re.search(r"(red|atom)\.relaxed\.gpu\.shared", on_gpu(kernel, target, [x, index, updates, got]))
+    if kind != "set":
+        np.testing.assert_array_equal(got, applied(scatter, x, index, updates))
+        return
+    stored = {where: set() for where in np.ndindex(x.shape)}
+    for at, place in landings(scatter, x.shape, index):
+        for rest in np.ndindex(x.shape[len(place) :]):
+            stored[*place, *rest].add(updates[*at, *rest].item())
+    assert min(map(len, stored.values())) == 0 < max(map(len, stored.values())), "one place is left as it is"
+    assert all(got[where].item() in (found or {x[where].item()}) for where, found in stored.items())
