@@ -13,11 +13,11 @@ from graphfuse.targets.machine import Machine
 ROWS = "tensor<(n)x8xf32>"
 
 
-def parted(params: str, body: str, dims: str = "dims (n in 1..64)", most_repeated: int = 0) -> Partition:
+def parted(params: str, body: str, dims: str = "dims (n in 1..64)", **rules: int) -> Partition:
     """The partition of a function given by its ops' lines."""
     lines = "\n".join(f"  {s.strip()}" for s in body.strip().splitlines())
     func = parse(f"func @main({params}) {dims} {{\n{lines}\n}}\n")
-    return partition(func.body, Rules(most_repeated=most_repeated))
+    return partition(func.body, Rules(**rules))
 
 
 def shapes(part: Partition) -> list[str]:
@@ -450,3 +450,25 @@ def test_work_that_is_read_in_another_order_once_is_no_kernel_of_its_own() -> No
     given = "%x: tensor<4x6xf32>, %y: tensor<6x4xf32>"
     assert shapes(parted(given, body + "\nreturn(%s)", "")) == ["pointwise: exp add"]
     assert shapes(parted(given, body + "\nreturn(%s, %e)", "")) == ["pointwise: exp", "pointwise: add"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "row", "order", "computes", "wanted"),
+    [
+        ("6", "", "", True, ["scatter: neg tanh scatter_nd"]),
+        ("6", "", "", False, ["pointwise: neg", "scatter: tanh scatter_nd"]),
+        ("6", "", ", ordered = true", True, ["pointwise: neg", "scatter: tanh scatter_nd"]),
+        # an index is for all of a row
+        ("6x8", "x8", "", True, ["pointwise: neg", "scatter: tanh scatter_nd"]),
+    ],
+)
+def test_indices_that_are_read_once_are_computed_by_their_scatter(
+    rows: str, row: str, order: str, computes: bool, wanted: list[str]
+) -> None:
+    body = f"""
+        %j = graph.neg(%i) : tensor<6x1xi64>
+        %v = graph.tanh(%u) : tensor<{rows}xf32>
+        %y = graph.scatter_nd(%x, %j, %v) {{kind = "add"{order}}} : tensor<9{row}xf32>
+        return(%y)"""
+    given = f"%x: tensor<9{row}xf32>, %i: tensor<6x1xi64>, %u: tensor<{rows}xf32>"
+    assert sorted(shapes(parted(given, body, dims="", computes_places=computes))) == wanted

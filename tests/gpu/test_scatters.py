@@ -13,6 +13,7 @@ import pytest
 from graphfuse.blockgen.lower import EMITTERS, GPU_EMITTERS, lower_region
 from graphfuse.dialects import graph
 from graphfuse.fusion.regions.outline import outline
+from graphfuse.fusion.regions.rules import Rules
 from graphfuse.fusion.simplify.canonicalize import canonicalize
 from graphfuse.gpu.emulator import Buffer
 from graphfuse.gpu.lower import emit_ptx
@@ -55,6 +56,8 @@ class Drawn:
         of = self.draw.choice(("z", "t", "x"))
         one = "true" if self.elem == "bool" else "1.0" if "f" in self.elem else "1"
         larger = "or" if self.elem == "bool" else "max"
+        if self.draw.random() < 0.5:
+            scatter = f"k = max(i, i); {scatter}".replace("(i)", "(k)").replace(" i,", " k,")
         before = f"z = full() {{shape = {self.shape}, elem = {self.elem}, value = {one}}}; t = {larger}(x, z); {view}"
         self.func = graph_func(params, f"{before} {scatter.replace('TARGET', of)}; return(y)")
 
@@ -142,7 +145,7 @@ def on_gpu(kernel, target, arrays, *, seed=0):
 @pytest.mark.parametrize("seed", [pytest.param(s, marks=() if s < FEW else pytest.mark.full) for s in range(MANY)])
 def test_random_scatters(seed):
     case = Drawn(seed)
-    func, _ = outline(canonicalize(case.func))
+    func, _ = outline(canonicalize(case.func), Rules(computes_places=True))
     env = dict(zip(func.params, case.arrays, strict=True))
     for op in func.body.ops[:-1]:
         operands = [env[v] for v in op.operands]

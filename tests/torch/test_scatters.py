@@ -213,6 +213,13 @@ def built(fn, *given):
     return made.code[str(target)].ptx, [s.kernel for _, s in made.plan.walk()]
 
 
+def test_a_histogram_computes_its_places():
+    """Beside what makes zeros; sums meet in shared memory before they are added to what is there."""
+    ptx, kernels = built(lambda x: torch.histc(x.float(), 20, -4, 4), torch.randn(10_001).half())
+    assert kernels == ["pointwise_0", "scatter_0"]
+    assert "red.relaxed.gpu.shared.add.f32" in ptx
+
+
 def test_sums_are_vectors_of_atomics():
     at, new = torch.randint(0, 100, (40,)), torch.randn(40, 64)
     ptx, kernels = built(lambda g: aten.embedding_dense_backward(g, at, 100, -1, scale_grad_by_freq=False), new)

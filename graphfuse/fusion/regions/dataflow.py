@@ -36,6 +36,8 @@ class Dataflow:
     block: Block
     reads_padded: bool = False
     """Whether convolutions and windows read through the padding of their input: a GPU loads it masked at no cost."""
+    computes_places: bool = False
+    """Whether scatters compute indices that they read once."""
     most_repeated: int = 0
     """Elementwise work on rows of inputs with at most so many elements is done again by all that read the results.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.regions.dataflow import Dataflow, Source
@@ -152,19 +152,29 @@ def _why_not_before_call(
 
 
 def _why_not_before_scatter(flow: Dataflow, group: Group, region: Group, alone: bool) -> str | None:
-    """Updates are each read once."""
+    """Updates are each read once, and indices of elements."""
     if not alone or any(reader not in {*group.ops, *region.ops} for reader in _readers(flow, group)):
         return "it has to be written as well"
     if any(not op.has(Trait.ELEMENTWISE) for op in group.ops):
         return "only elementwise work is done to what is scattered"
     for op in region.ops:
-        for v in op.operands[: 2 * (op.kind in graph.SCATTERS)]:
+        for v in _scattered_from_memory(flow, op):
             if any(source.op in group.inside for source, _ in flow.sources(v)):
                 return "the scatter needs it in memory"
         for _, path in _read_of(flow, op, group):
             if (repeating := next((o for o in path if o.kind not in _REORDERED), None)) is not None:
                 return f"{repeating.kind} lies between"
     return None
+
+
+def _scattered_from_memory(flow: Dataflow, op: Op) -> Sequence[Value]:
+    """The operands that an op needs in memory: of a scatter its first, and indices of slices or where order counts."""
+    if op.kind not in graph.SCATTERS:
+        return ()
+    target, indices, updates = op.operands
+    lead = tensor_of(indices).shape if op.kind is graph.scatter_along else tensor_of(indices).shape[:-1]
+    is_computed = flow.computes_places and not op.attrs.get("ordered", False)
+    return (target,) if is_computed and product(lead) == product(tensor_of(updates).shape) else (target, indices)
 
 
 def products_of(region: Group) -> list[Op]:

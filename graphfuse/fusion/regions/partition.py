@@ -63,7 +63,9 @@ class Partition:
 
 def partition(block: Block, rules: Rules = ANY) -> Partition:
     """Group the ops of a block; transparent ops and constants belong to no group."""
-    flow = Dataflow(block, rules.reads_padded, rules.most_repeated if rules.fuse else 0)
+    flow = Dataflow(
+        block, rules.reads_padded, rules.computes_places, most_repeated=rules.most_repeated if rules.fuse else 0
+    )
     return _Partitioner(flow, rules).run()
 
 

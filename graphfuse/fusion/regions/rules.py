@@ -61,6 +61,8 @@ class Rules:
     """Whether convolutions and windows read through the padding of their input: a GPU loads it masked at no cost."""
     most_repeated: int = 0
     """Elementwise work on rows of inputs with at most so many elements is done again by all that read the results."""
+    computes_places: bool = False
+    """Whether scatters compute indices that they read once: a GPU's threads do, a CPU makes updates one by one."""
     saved_together: SavedTogether = never_together
     why_not_graft: WhyNotGraft = never_graft
 
