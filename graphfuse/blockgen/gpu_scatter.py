@@ -33,10 +33,10 @@ MANY = 128
 """So many updates of one place, on average, take longer than tables do."""
 PROGRAMS = 4
 """With tables, at most so many for each multiprocessor: enough threads to read what memory gives."""
-OF_A_TABLE = 4
-"""So many updates of a place, on average, a table combines at least."""
 NEIGHBOURS = 4
 """So many updates side by side, which one thread may have, go to the same table."""
+OF_A_TABLE = 4
+"""For so many updates of a place, on average, a program has a further table."""
 CHUNK = 1024
 """Places of a table at a time."""
 REDUCTIONS = {"add": "sum", "mul": "prod"}
@@ -87,22 +87,20 @@ class _Tables:
             self.elem, self.kind = I32 if self.updates < 1 << 31 else I64, "max"
         self.reduction = REDUCTIONS.get(self.kind, self.kind)
         self.start = -1 if made.kind == "set" else neutral(self.reduction, self.elem)
-        tables = self.updates // (OF_A_TABLE * places)
-        self.programs = min(PROGRAMS * self.kernel.machine.multiprocessors, tables)
-        self.row = places | 1
+        nbytes, least = self.elem.bytes, max(places, SECTOR_BYTES // self.elem.bytes)
+        self.pay = self.updates >= MANY * least and places * nbytes <= SHARED_ALLOC_BYTES
+        self.programs = max(1, min(PROGRAMS * self.kernel.machine.multiprocessors, self.updates // least))
+        wanted, room = self.updates // (OF_A_TABLE * least * self.programs), SHARED_ALLOC_BYTES // nbytes
+        self.count = 1 << max(1, min(WARP, wanted, room // (places | 1))).bit_length() - 1
+        self.row = places | 1 if self.count > 1 else places
         """From one table to the next: one place of all is in as many banks."""
-        room = SHARED_ALLOC_BYTES // (self.row * self.elem.bytes)
-        self.count = 1 << min(WARP, tables // max(1, self.programs), room).bit_length() >> 1
 
     @staticmethod
     def of(made: Updates) -> _Tables | None:
         """Those of a scatter, if they fit and places have many updates."""
         places = positions(made.sizes)
-        if not isinstance(places, int) or places < 1:
-            return None
-        found = _Tables(made, places)
-        least = max(places, SECTOR_BYTES // found.elem.bytes)
-        return found if found.count and found.updates >= MANY * least else None
+        found = _Tables(made, places) if isinstance(places, int) and places else None
+        return found if found and found.pay else None
 
     def emit(self) -> Func:
         """The kernel."""

@@ -191,6 +191,7 @@ def test_few_places(combined, lines, multiprocessors):
     (op,) = (o for o in func.body.ops if o.kind is graph.region)
     machine = replace(backend_of(target).machine, multiprocessors=multiprocessors)
     kernel = lower_region(op, "k", {}, machine, GPU_EMITTERS)
+    assert kernel.attrs["grid"] <= 4 * multiprocessors
     x, index, updates = (np.empty(t.shape, numpy_dtype(t.elem)) for t in (tensor_of(v) for v in op.operands))
     index[...] = rng.choice([-6, -5, -4, -1, 0, 1, 4, 7], index.shape)  # of 5 rows all but two
     x[...] = rng.integers(-9, 9, x.shape)
