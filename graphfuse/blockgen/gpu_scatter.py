@@ -108,7 +108,7 @@ class _Tables:
         self.pointer = ev.emit(block.alloc, elem=self.elem, count=total)
         start, flat = ev.const(self.start, self.elem), leaf_of(self.pointer, (total,))
         self._along(total, lambda at: ev.store(flat, (at,), start))
-        ev.builder.op(effects.barrier)
+        ev.builder.op(effects.barrier)  # else each of the turns would begin with one
         tiles = Tiling(self.kernel, self.made.walk(), self._combine, sharing=self.programs).emit_tiles()
         self._along(self.places, self._write)
         return self.kernel.finish(*tiles)

@@ -274,6 +274,10 @@ GPU_SERIAL = (
     case("scatter", "few_marked", "x: 3x5xbf16, i: 900x5xi32", """
          u = full() {shape = [900, 5], elem = bf16, value = 1.0}
          y = scatter_along(x, i, u) {axis = 0}; return(y)""", indices=3),
+    case("scatter", "few_marked_by_any_number", "x: 3x5xbf16, i: (n)x5xi32", """
+         u = full() {shape = [(n), 5], elem = bf16, value = 1.0}
+         y = scatter_along(x, i, u) {axis = 0}; return(y)""", "n in 0..4000000000", over("n", values=(0, 2, 900)),
+         indices=3),
     case("scatter", "corner", "x: 50x70xf32, i: 9x60xi64, u: 9x60xf32",
          'y = scatter_along(x, i, u) {axis = 0, kind = "add"}; return(y)', indices=50),
     case("scatter", "symbolic_cache", "x: 2x(n)x64xf32, i: (m)x2xi64, u: (m)x64xf32",
