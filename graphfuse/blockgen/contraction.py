@@ -18,6 +18,7 @@ values. So are columns that do not fill a panel, where panels are packed. When b
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 
 from graphfuse.blockgen.access import Accesses, Merged, Walk, as_index, dim_names, merged_index
@@ -51,8 +52,15 @@ def emit(kernel: Kernel) -> Func:
     return ContractionKernel(kernel, fours or work, in_fours=fours is not None).emit()
 
 
+UNROLLED_WINDOW = 7
+"""Windows of dims up to this extent are unrolled in elementwise (depthwise) products."""
+
+
 class ContractionKernel:
     """The state of emitting one contraction: merged dims, the roles they play, the register tile."""
+
+    most_unrolled = UNROLLED_WINDOW**3
+    """Taps of a window up to which none is in a loop."""
 
     def __init__(
         self, kernel: Kernel, work: Product, beside: Sequence[Product] = (), *, in_fours: bool = False
@@ -311,7 +319,7 @@ class ContractionKernel:
         extents = tuple(d.extent for d in self.k_dims)
         return Depth(extents, lambda at: merged_index(len(self.work.depth), self.k_dims, at), self.tile.k_step)
 
-    def _accumulate_elementwise(self, places: Sequence[Index], lanes: Sequence[Lane]) -> list[Value]:
+    def _accumulate_elementwise(self, places: Sequence[Index], lanes: Sequence[Lane]) -> Carried:
         """Both operands vary along the lanes: multiply and add tile by tile, short windows unrolled.
 
         What several places read is read once.
@@ -333,20 +341,29 @@ class ContractionKernel:
                     return ev.emit(block.fma, a, b, carried)
                 return ev.emit(block.add, carried, ev.emit(block.mul, a, b))
 
-        if (taps := self._unrolled()) is None:
-            return [
+        if (window := self._window()) is None:
+            return tuple(
                 sum_in_runs(ev, depth.extents, 1, start, lambda at, c, i=index: step(i, at, c, {})) for index in places
-            ]
-        read: dict[tuple[Value, Index], Value] = {}
-        made = [start] * len(places)
-        for at in taps:
-            made = [step(index, at, acc, read) for index, acc in zip(places, made, strict=True)]
-        return made
+            )
+        looped, taps = window
 
-    def _unrolled(self) -> list[tuple[int, ...]] | None:
-        """All places of a short window; None for others."""
+        def over(at: Index, made: Carried) -> Carried:
+            if len(at) < looped:
+                return ev.loop("w", depth.extents[len(at)], lambda t, c: over((*at, t), c), made)
+            read: dict[tuple[Value, Index], Value] = {}
+            for tap in taps:
+                made = tuple(step(i, (*at, *tap), acc, read) for i, acc in zip(places, made, strict=True))
+            return made
+
+        return over((), (start,) * len(places))
+
+    def _window(self) -> tuple[int, list[tuple[int, ...]]] | None:
+        """How many dims of a short window are loops, and the places along the others; None for other windows."""
         extents = [d for d in self._depth().extents if isinstance(d, int) and d <= UNROLLED_WINDOW]
-        return list(itertools.product(*map(range, extents))) if len(extents) == len(self.k_dims) else None
+        if len(extents) < len(self.k_dims):
+            return None
+        looped = len(extents) - 1 if math.prod(extents) > self.most_unrolled else 0
+        return looped, list(itertools.product(*map(range, extents[looped:])))
 
     def _pack_rows(self, at: Index, row_at: Dim, count: int, total: Dim) -> None:
         """The program's rows of lhs in program-local memory as [depth, rows]."""
@@ -418,8 +435,6 @@ PAGES = 64
 """Addresses of so many pages are known to the first level of a TLB."""
 MANY = 4
 """Something is copied where it is read at least so often."""
-UNROLLED_WINDOW = 7
-"""Windows of dims up to this extent are unrolled in elementwise (depthwise) products."""
 
 
 def is_view(value: Value, kernel: Kernel) -> bool:

@@ -100,6 +100,8 @@ class Feed:
 class GpuContraction(ContractionKernel):
     """One contraction on a GPU, or several that share an operand: each has an accumulator."""
 
+    most_unrolled = 16  # more loads in a row than registers hold are all begun before the first is awaited
+
     def _tile(self, lhs: Accesses, names: Sequence[str]) -> None:
         """The roles of the dims: rows (in lhs only), columns (in rhs only), and those that are neither."""
         del lhs, names
@@ -202,19 +204,20 @@ class GpuContraction(ContractionKernel):
         names = dim_names(self.kernel.space, work.domain)
         offsets = self._walk((*as_index(names), *(0,) * len(work.depth))).offsets
         outer = [i for i, d in enumerate(work.domain[:-1]) if d != 1]
-        best, least, taps = (0, 1), math.inf, self._unrolled()
-        if taps is None or any(coefficient(o, names[i]) in (1, -1) for o in offsets for i in outer):
+        best, least, window = (0, 1), math.inf, self._window()
+        if window is None or any(coefficient(o, names[i]) in (1, -1) for o in offsets for i in outer):
             return best
         held = held_of_row(self.kernel, work.domain[-1])
         warps = at_most(positions(work.domain), self.kernel.space.ranges) // (held * WARP)
         most = min(PLACES, HELD // held, warps // (SCHEDULERS * machine.multiprocessors))
-        depths = [self._depth().to_index(at) for at in taps]
+        looped, taps = window
+        depths = [self._depth().to_index((*(0,) * looped, *at)) for at in taps]
         for axis in outer:
             extent = work.domain[axis]
             count = max((n for n in range(1, most + 1) if isinstance(extent, int) and extent % n == 0), default=1)
             places = _along(as_index(names), axis, count)
             reads = {(i, f(p, k)) for p in places for k in depths for i, f in enumerate((work.lhs_at, work.rhs_at))}
-            if len(reads) / count < least:
+            if len(reads) / count <= least:
                 best, least = (axis, count), len(reads) / count
         return best
 

@@ -29,9 +29,11 @@ from dataclasses import dataclass
 from graphfuse.dialects import graph
 from graphfuse.dialects.elementwise import ROUNDED_KINDS
 from graphfuse.fusion.products.search_rows import place_of
+from graphfuse.fusion.regions.attention import find_attention
+from graphfuse.fusion.regions.dataflow import Dataflow
 from graphfuse.fusion.simplify.fold_constants import cast_to, full
 from graphfuse.fusion.simplify.simplify_movement import reshaped, sliced
-from graphfuse.ir.core import Func, Op, Trait, Value, attr_int, attr_ints, remade, tensor_of
+from graphfuse.ir.core import Attr, Func, Op, Trait, Value, attr_int, attr_ints, remade, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, RuleWith, common_subexpressions, dead_code, given, rule_with, sweep
 from graphfuse.ir.types import BF16, BOOL, F16, F32, I64, Scalar
@@ -73,6 +75,8 @@ CONE = 16
 """Elementwise ops before a reduction that are made again."""
 
 
+Reduced = tuple[Sequence[Dim], Attr]
+"""A shape, and the axes that are reduced."""
 SumParts = Callable[[int, int, int, int, Scalar], int | None]
 """Rows, columns, batch, depth and element of a product: parts, 1 for none, None where the target does not tell."""
 
@@ -98,6 +102,8 @@ class Programs:
     beside: int = LINE
     scan_parts: int = 1 << 31
     """Parts of a line to scan, at most."""
+    whole: frozenset[Reduced] = frozenset()
+    """What is reduced by other means."""
 
     def most(self, shape: Sequence[Dim]) -> int:
         """An upper bound of the elements of a shape."""
@@ -110,7 +116,7 @@ def reduce_in_parts(op: Op, programs: Programs) -> Replacement | None:
     (x,) = op.operands
     t = tensor_of(x)
     axes, kind = sorted(attr_ints(op, "axes")), str(op.attrs["kind"])
-    if (parts := _in_parts(t.shape, axes, programs)) is None:
+    if _reduced(op) in programs.whole or (parts := _in_parts(t.shape, axes, programs)) is None:
         return None
     first, after = parts.first, parts.after
     moved = {a: a if a < first else a + 2 - (after - first) for a in axes if not first <= a < after}
@@ -300,8 +306,10 @@ ON_CPU: tuple[RuleWith[Programs], ...] = (*reduce_rows_first, *reduce_in_parts, 
 
 
 def share_sums(func: Func, programs: int = 132, share: int = 1, parts: SumParts = unknown) -> Func:
-    """Give each of so many programs, which run at a time, a part of every long sum."""
-    return _split_by(func, RULES, Programs(programs, func.ranges, share, parts))
+    """Give each of so many programs, which run at a time, a part of every long sum. Rows of attention stay whole."""
+    attention = (op for found in find_attention(Dataflow(func.body), on_gpu=True) for op in found.between)
+    whole = frozenset(_reduced(op) for op in attention if op.kind is graph.reduce)
+    return _split_by(func, RULES, Programs(programs, func.ranges, share, parts, whole=whole))
 
 
 @passing("graph")
@@ -315,6 +323,10 @@ def _split_by(func: Func, rules: Sequence[RuleWith[Programs]], programs: Program
     """A value and its place have their parts in common."""
     made, fired = sweep(func, given(rules, programs))
     return common_subexpressions(dead_code(made)) if fired else func
+
+
+def _reduced(op: Op) -> Reduced:
+    return tensor_of(op.operands[0]).shape, op.attrs["axes"]
 
 
 def _parts(length: int, most: int) -> int:
