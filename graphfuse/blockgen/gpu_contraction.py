@@ -36,7 +36,7 @@ from graphfuse.blockgen.gpu_tiles import (
     over_tiles,
     whole_tiles,
 )
-from graphfuse.blockgen.gpu_wgmma_tile import Product
+from graphfuse.blockgen.gpu_wgmma_tile import ROWS, STEP_BYTES, Product
 from graphfuse.blockgen.index import Index, coefficient, reshape_index, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, live_or, programs
@@ -66,6 +66,8 @@ COPIED_BYTES = 4
 """Of the smallest `cp.async`."""
 MOST_STREAMED = 64
 """Rows up to which the matrix of a product takes longer to load than to multiply by."""
+SEVERAL = "rows, or k, are several dims that do not lie one behind the other"
+"""Why operands are no boxes."""
 SPARE = 1.13
 """Rows of the innermost dim alone are a tile's rows when no more than this factor of them are to spare."""
 
@@ -233,14 +235,15 @@ class GpuContraction(ContractionKernel):
         rows = self._rows()
         if not self.machine.has_wgmma:
             return Feed(rows)
-        try:
-            return Feed(rows, self._boxes(rows))  # matrices are no windows: boxes serve them better
-        except Unboxed as why:
-            boxed = Feed(rows, why=str(why))
-        try:
-            return self._windows()
-        except Unboxed as why:
-            return Feed(rows, why=str(why)) if self._is_convolution() else boxed
+        reasons: list[str] = []
+        # matrices are no windows: boxes serve them better
+        for way in (lambda: self._matrices(rows), self._windows, lambda: self._lines(rows)):
+            try:
+                return way()
+            except Unboxed as why:
+                reasons.append(str(why))
+        _, windows, lines = reasons
+        return Feed(rows, why=windows if self._is_convolution() else lines)
 
     def _others(self, rows: Sequence[int]) -> list[int]:
         """The dims of programs, beside rows and the innermost columns."""
@@ -251,7 +254,8 @@ class GpuContraction(ContractionKernel):
         m, n = (positions([self.dims[i].extent for i in dims]) for dims in (feed.rows, self.column_dims))
         others = [i for i in self._others(feed.rows) if i not in self.column_dims]
         batch = math.prod(max(1, self._typical(self.dims[i].extent)) for i in others)
-        depth = self._whole_steps(feed.step) if feed.step else product(self.work.depth)
+        step = feed.step or (self._line_step() if feed.boxes else 0)
+        depth = self._whole_steps(step) if step else product(self.work.depth)
         size = max(element_of(v).bytes for v in (self.work.lhs, self.work.rhs))
         sizes = self._typical(m), self._typical(n), self._typical(depth) * size
         return Product(*sizes, batch, len(self.work.terms), len(self.works))
@@ -277,7 +281,8 @@ class GpuContraction(ContractionKernel):
             ns = self._epilogue_ns()
             exchanges = ns > self.machine.gpu.epilogue.plain_ns and self._is_stored_by_lanes()
             made = replace(made, in_lines=self._contiguous_columns(), exchanges=exchanges, epilogue_ns=ns)
-            tile = boxed_tile(self.machine, elem, replace(made, aligned=self.has_whole_sectors(feed)))
+            made = replace(made, aligned=self.has_whole_sectors(feed))
+            tile = boxed_tile(self.machine, elem, made, step=self._line_step())
         else:
             by_registers, copied = self._passes_registers(), self._is_copied(rows)
             tile = product_tile(self.machine, elem, made, by_registers=by_registers, copied=copied)
@@ -346,12 +351,36 @@ class GpuContraction(ContractionKernel):
         if summed.name != ACCUMULATED[elem.name]:
             raise Unboxed(f"warpgroups do not sum products of {elem} in {summed}")
 
+    def _matrices(self, rows: Sequence[int]) -> Feed:
+        """Boxes of rows and of k that are one dim each; raises `Unboxed`."""
+        if len(rows) != 1 or len(self.k_dims) != 1:
+            raise Unboxed(SEVERAL)
+        return Feed(rows, self._boxes(rows))
+
+    def _lines(self, rows: Sequence[int]) -> Feed:
+        """Boxes of the innermost dims of rows and of k: programs and loops go over the others; raises `Unboxed`."""
+        if not self.k_dims:
+            raise Unboxed(SEVERAL)
+        step = self._line_step()
+        if step and not self._fills(self.k_dims[-1].extent, step):
+            raise Unboxed(SEVERAL)
+        if len(rows) > 1 and not self._fills(self.dims[rows[-1]].extent, ROWS):
+            raise Unboxed(SEVERAL)
+        return Feed(rows[-1:], self._boxes(rows[-1:]))
+
+    def _line_step(self) -> int:
+        """Elements of a step that ends with the innermost dim of k; 0 where that is all of k."""
+        return STEP_BYTES // element_of(self.work.lhs).bytes if len(self.k_dims) > 1 else 0
+
+    def _fills(self, extent: Dim, tile: int) -> bool:
+        """Whether no more than half of tiles is beyond the end."""
+        count = self._typical(extent)
+        return -(-count // tile) * tile <= 2 * count
+
     def _boxes(self, rows: Sequence[int]) -> list[Boxed]:
         """Those that TMA copies of operands that `wgmma` multiplies; raises `Unboxed`."""
         self._check_elements()
-        if len(rows) != 1 or len(self.k_dims) != 1:
-            raise Unboxed("rows, or k, are several dims that do not lie one behind the other")
-        k = self.k_names[self.k_dims[0].last]
+        k = self.k_names[self.k_dims[-1].last]
         sides = {True: self.names[self.dims[rows[0]].last], False: self.names[self.dims[self.column_dims[-1]].last]}
         return [find_box(self.kernel, f, sides[f.is_left], k) for f in self.factors]
 

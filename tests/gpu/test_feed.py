@@ -93,6 +93,34 @@ def test_every_part_of_a_sum_of_products_is_a_box(depth):
     assert made
 
 
+@pytest.mark.parametrize(
+    ("params", "spec"),
+    [
+        ("x: 3x40x72xf16, w: 3x96x72xf16", "nok,nck->oc"),  # images of channels first, as gradients of weights are
+        ("x: 3x72x40xbf16, w: 3x96x72xbf16", "nko,nck->oc"),
+        ("x: 2x3x40x40xf16, w: 2x40x3x96xf16", "abmk,akbn->mn"),
+        ("x: 3x48x72xf16, w: 48x96xf16", "nkm,kc->nmc"),  # rows of an image each
+        ("x: 3x2x40x72xf16, w: 2x40x96xf16", "nakm,akc->nmc"),
+    ],
+)
+def test_innermost_dims_of_rows_and_of_k_are_boxes(params, spec):
+    func = graph_func(params, f'y = contract(x, w) {{spec = "{spec}"}}; return(y)')
+    outcome(func)
+    ((chosen, made, _),) = fed(func)
+    assert chosen
+    assert made
+
+
+@pytest.mark.parametrize(
+    ("params", "spec"),
+    [("x: 5x48x24xf16, w: 5x24x96xf16", "nok,nkc->oc"), ("x: 5x48x24xf16, w: 48x96xf16", "nkm,kc->nmc")],
+)
+def test_innermost_dims_that_fill_less_than_half_of_a_tile_are_none(params, spec):
+    ((chosen, _, why),) = fed(graph_func(params, f'y = contract(x, w) {{spec = "{spec}"}}; return(y)'))
+    assert not chosen
+    assert why == "rows, or k, are several dims that do not lie one behind the other"
+
+
 CONV = (
     "conv(x, w) {strides = [1, 1], low = [0, 0], high = [0, 0], dilation = [1, 1], input_dilation = [1, 1], "
     'groups = 1, layout = "nhwc"}; return(y)'
