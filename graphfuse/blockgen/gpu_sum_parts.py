@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from graphfuse.blockgen.gpu_tiles import VECTOR_BYTES
 from graphfuse.blockgen.gpu_wgmma_tile import GAIN, STEP_BYTES, Product, microseconds, wgmma_tile
 from graphfuse.dialects.gpu import ACCUMULATED
 from graphfuse.ir.types import Scalar
@@ -45,6 +46,6 @@ def _parts(machine: Machine, rows: int, columns: int, batch: int, depth: int, el
         moved = batch * rows * columns * (count * _SUM_BYTES + elem.bytes)
         return product + costs.beside_us + moved / costs.cached_bytes_per_us
 
-    unit = STEP_BYTES // elem.bytes
-    counts = [c for c in range(2, MOST + 1) if depth % (c * unit) == 0 and depth // (c * unit) >= LEAST_STEPS]
+    unit, least = VECTOR_BYTES // elem.bytes, LEAST_STEPS * STEP_BYTES // elem.bytes
+    counts = [c for c in range(2, MOST + 1) if depth % (c * unit) == 0 and depth // c >= least]
     return min([1, *counts], key=us)

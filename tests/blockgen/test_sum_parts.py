@@ -13,7 +13,11 @@ def test_few_tiles_of_a_deep_sum_are_made_in_parts():
     parts = sum_parts(HOPPER)(512, 512, 1, 16384, BF16)
     assert parts is not None
     assert parts >= 4
-    assert 16384 % (64 * parts) == 0, "whole steps"
+    assert 16384 % (8 * parts) == 0, "parts begin at multiples of 16 bytes"
+
+
+def test_the_last_step_of_a_part_may_be_filled_up():
+    assert sum_parts(HOPPER)(80, 80, 1, 32 * 34 * 34, BF16) == 16
 
 
 def test_what_fills_the_machine_or_is_bound_by_memory_stays_whole():
@@ -23,7 +27,7 @@ def test_what_fills_the_machine_or_is_bound_by_memory_stays_whole():
 
 
 def test_a_depth_of_no_whole_parts_stays_whole():
-    assert sum_parts(HOPPER)(512, 512, 1, 16384 + 8, BF16) == 1
+    assert sum_parts(HOPPER)(512, 512, 1, 16384 + 1, BF16) == 1
 
 
 def test_other_machines_and_elements_do_not_tell():

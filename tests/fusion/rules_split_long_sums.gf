@@ -23,6 +23,16 @@ func @multiply_in_parts__row(%x: tensor<8192xf16>, %w: tensor<8192x320xf16>) {
   %v0 = graph.contract(%x, %w) {spec = "k,kn->n"} : tensor<320xf16>
   return(%v0)
 }
+// Positions are one dim, which lies behind the channels of an image: parts of it are whole vectors.
+func @multiply_in_parts__two_dims(%x: tensor<3x8x48x30xf16>, %w: tensor<3x16x48x30xf16>) {
+  %v0 = graph.contract(%x, %w) {spec = "nohw,nchw->oc"} : tensor<8x16xf16>
+  return(%v0)
+}
+// Images, where they are enough.
+func @multiply_in_parts__images(%x: tensor<8x16x16x17xf16>, %w: tensor<8x16x17x24xf16>) {
+  %v0 = graph.contract(%x, %w) {spec = "nohw,nhwc->oc"} : tensor<16x24xf16>
+  return(%v0)
+}
 func @reduce_in_parts__primes(%x: tensor<2x262147xf32>, %y: tensor<2x262147xf32>) {
   %v0 = graph.add(%x, %y) : tensor<2x262147xf32>
   %v1 = graph.reduce(%v0) {axes = [1], kind = "sum"} : tensor<2xf32>
@@ -98,6 +108,24 @@ func @multiply_in_parts__row(%x: tensor<8192xf16>, %w: tensor<8192x320xf16>) {
   %v2 = graph.contract(%v0, %v1) {elem = f32, spec = "pk,pkn->pn"} : tensor<8x320xf32>
   %v3 = graph.reduce(%v2) {axes = [0], kind = "sum"} : tensor<320xf32>
   %v4 = graph.cast(%v3) {to = f16} : tensor<320xf16>
+  return(%v4)
+}
+
+func @multiply_in_parts__two_dims(%x: tensor<3x8x48x30xf16>, %w: tensor<3x16x48x30xf16>) {
+  %v0 = graph.reshape(%x) {shape = [3, 8, 15, 96]} : tensor<3x8x15x96xf16>
+  %v1 = graph.reshape(%w) {shape = [3, 16, 15, 96]} : tensor<3x16x15x96xf16>
+  %v2 = graph.contract(%v0, %v1) {elem = f32, spec = "nopw,ncpw->poc"} : tensor<15x8x16xf32>
+  %v3 = graph.reduce(%v2) {axes = [0], kind = "sum"} : tensor<8x16xf32>
+  %v4 = graph.cast(%v3) {to = f16} : tensor<8x16xf16>
+  return(%v4)
+}
+
+func @multiply_in_parts__images(%x: tensor<8x16x16x17xf16>, %w: tensor<8x16x17x24xf16>) {
+  %v0 = graph.reshape(%x) {shape = [8, 1, 16, 272]} : tensor<8x1x16x272xf16>
+  %v1 = graph.reshape(%w) {shape = [8, 1, 272, 24]} : tensor<8x1x272x24xf16>
+  %v2 = graph.contract(%v0, %v1) {elem = f32, spec = "pnow,pnwc->poc"} : tensor<8x16x24xf32>
+  %v3 = graph.reduce(%v2) {axes = [0], kind = "sum"} : tensor<16x24xf32>
+  %v4 = graph.cast(%v3) {to = f16} : tensor<16x24xf16>
   return(%v4)
 }
 

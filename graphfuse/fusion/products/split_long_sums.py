@@ -22,6 +22,7 @@ sweep.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -60,6 +61,8 @@ LEAST_DEPTH = 256
 CONVERTING, CONVERTED_DEPTH = 8, 512
 """Programs that run at a time for each multiprocessor, and their k, where operands are converted on the way: each has
 few warps, which mostly wait for their own instructions."""
+VECTOR = 8
+"""Elements that a part of a row is a multiple of, if the row is: 16 bytes of halves."""
 TILE = 64
 """Rows and columns of a tile of a product that one program computes."""
 LINE = 32
@@ -241,15 +244,13 @@ def reduce_rows_first(op: Op, programs: Programs) -> Replacement | None:
 
 @rule_with(graph.contract)
 def multiply_in_parts(op: Op, programs: Programs) -> Replacement | None:
-    """sum over k = sum over parts of the sum over k in the part."""
-    a, b = op.operands
-    lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
+    """sum over k = sum over parts of the sum over k in the part; of several dims, one is in parts."""
+    a, b, lhs, rhs, out = _merged(op)
     sizes = dict(zip(lhs + rhs, (*tensor_of(a).shape, *tensor_of(b).shape), strict=True))
     summed = [c for c in sizes if c not in out]
-    if len(summed) != 1 or not all(summed[0] in labels for labels in (lhs, rhs)):
+    if not all(c in lhs and c in rhs for c in summed):
         return None
-    (k,) = summed
-    depth = sizes[k]
+    depth = product([sizes[c] for c in summed])
     rows, columns, batch = (
         programs.most([sizes[c] for c in out if (c in lhs, c in rhs) == where])
         for where in ((True, False), (False, True), (True, True))
@@ -265,7 +266,14 @@ def multiply_in_parts(op: Op, programs: Programs) -> Replacement | None:
     parts = programs.parts(rows, columns, batch, depth, tensor_of(a).elem) if share > 1 else None
     if parts is None and 2 * busy * share > count:
         return None
-    parts = parts or _parts(depth, min(count // busy, depth // least))
+    wanted = parts or min(count // busy, depth // least)
+
+    def parts_of(label: str) -> int:
+        size, in_row = static(sizes[label]), len(summed) > 1 and label in (lhs[-1], rhs[-1])
+        return _parts(size // VECTOR if in_row and size % VECTOR == 0 else size, wanted)
+
+    k = max(summed, key=lambda c: min(parts_of(c), wanted // 2))  # images rather than positions, if they are enough
+    parts = parts_of(k)
     if parts == 1 or _is_reduced(a) or _is_reduced(b):
         return None
     letter = next(c for c in "pqrstuvwxyzabcdefghijklmno" if c not in sizes)
@@ -275,6 +283,23 @@ def multiply_in_parts(op: Op, programs: Programs) -> Replacement | None:
     wide = F32 if elem in (F16, BF16) else elem
     products = graph.contract(*split, spec=spec, elem=wide, loc=op.loc)
     return cast_to(graph.reduce(products, axes=(0,), kind="sum", loc=op.loc).result, elem)
+
+
+def _merged(op: Op) -> tuple[Value, Value, str, str, str]:
+    """The operands of a product and their labels, with summed dims that are neighbours in both as one."""
+    a, b = op.operands
+    lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
+    for first, second in itertools.pairwise(lhs):
+        if first + second in rhs and first not in out and second not in out:
+            a, b = _joined(a, lhs.index(second)), _joined(b, rhs.index(second))
+            lhs, rhs = lhs.replace(first, ""), rhs.replace(first, "")
+    return a, b, lhs, rhs, out
+
+
+def _joined(x: Value, axis: int) -> Value:
+    """`x` with one axis and the one before it as one."""
+    shape = tensor_of(x).shape
+    return reshaped(x, (*shape[: axis - 1], shape[axis - 1] * shape[axis], *shape[axis + 1 :]))
 
 
 @rule_with(graph.cumulate)
