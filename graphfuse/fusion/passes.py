@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphfuse.fusion.conv.decompose_conv import decompose_conv
+from graphfuse.fusion.conv.flatten_taps import flatten_taps
 from graphfuse.fusion.conv.fold_batch_norm import fold_batch_norm
 from graphfuse.fusion.conv.pack_pixels import pack_pixels
 from graphfuse.fusion.conv.winograd import winograd
@@ -77,6 +78,7 @@ BY_PARTS: tuple[Pass, ...] = (
 PIXELS: tuple[Pass, ...] = (
     pack_pixels,
     fold_constants,  # weights grown by zeros
+    flatten_taps,
 )
 """What runs where images are read by TMA, but under `strict`."""
 

@@ -11,6 +11,7 @@ F = torch.nn.functional
 
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
+from benchmarks.emulated_torch import emulated  # noqa: E402
 from graphfuse.frontends.fx.importer import Part, PartError, import_part, order_of  # noqa: E402 - these import torch
 from graphfuse.frontends.fx.ops import conv as conv_ops  # noqa: E402
 from graphfuse.torch import backend  # noqa: E402
@@ -94,6 +95,34 @@ def test_convolution_dynamic(stride, compiled_in_training):
 def test_some_gradients_are_torchs(shape):
     fn = conv(padding=3, groups=3 // shape[1])
     check(fn, channels_last(1, 3, 12, 12), rand(*shape), ops=("convolution",), left=("convolution_backward",))
+
+
+TRAINED_ON_A_GPU = {
+    "channels first": (conv(padding=1), (2, 7, 33, 34), (5, 7, 2, 2)),
+    "channels last": (conv(padding=1), (2, 7, 33, 34), (5, 7, 2, 2)),
+    "steps of two": (conv(padding=1, stride=2), (3, 7, 1501), (16, 7, 3)),
+    "one tap": (conv(), (8, 35, 17, 16), (24, 35, 1, 1)),
+    "every second position": (conv(stride=2), (3, 16, 55, 57), (5, 16, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("dtype", [f16, pytest.param(bf16, marks=pytest.mark.full)])
+@pytest.mark.parametrize("name", TRAINED_ON_A_GPU)
+def test_gradients_of_convolutions_on_the_emulator(name, dtype, compiled_in_training):
+    """As many positions as make a sum over them worth copies, and parts."""
+    fn, *shapes = TRAINED_ON_A_GPU[name]
+    x, w = (torch.randn(shape).to(dtype) for shape in shapes)
+    x = x.to(memory_format=torch.channels_last) if name == "channels last" else x
+    y = torch.randn_like(fn(x, w))
+
+    def gradients(f, to):
+        leaves = [v.detach().to(to).requires_grad_() for v in (x, w)]
+        return torch.autograd.grad(f(*leaves), leaves, y.to(to))
+
+    with emulated():
+        gots = gradients(torch.compile(fn, backend=backend, options={"strict": True}), dtype)
+    for got, want in zip(gots, gradients(fn, torch.float64), strict=True):
+        assert (got.double() - want).abs().max() < want.abs().max() * torch.finfo(dtype).eps
 
 
 # norms
