@@ -48,6 +48,8 @@ CHUNK = 4096
 """Elements of a longer row that are in flight at once."""
 LINE = 32
 """Neighbours in memory that a tile has at least, where rows are not contiguous."""
+REPEATS = (graph.broadcast, graph.full, graph.iota)
+"""What takes no registers of its own."""
 DEEP = 4
 """Positions of another dim of a row that are worth lanes of their own."""
 
@@ -73,7 +75,7 @@ class _GpuRows(RowKernel):
 
     def emit(self) -> Func:
         """The kernel for the rows' length, as far as it is known."""
-        longest = self.kernel.machine.gpu.memory.row_elements * 4 // max(4, self._wide())
+        longest = self.kernel.machine.gpu.memory.row_elements * 4 // max(4, self._wide()) // self._held()
         static = all(isinstance(d, int) for d in self.extents)
         widths = self._row_widths()
         if math.prod(widths) * self._least_beside() <= (longest if static else min(longest, DYNAMIC_TILE)):
@@ -106,6 +108,17 @@ class _GpuRows(RowKernel):
         """Bytes of the largest element in memory."""
         return max(element_of(v).bytes for v in (*self.kernel.body.params.values, *self.whole))
 
+    def _held(self) -> int:
+        """Tiles that wait for results of reductions, at most: what these read, and what is behind them reads too."""
+        needed, done, most = set[Value](), set[Op](), 1
+        for reduces in levels(self.reduces):
+            needed |= _made_for(reduces)
+            done.update(reduces)
+            behind = [op for op in self.kernel.body.ops if op not in done and not (op.types and op.result in needed)]
+            waiting = {v for op in behind for v in op.operands if v in needed and not self.is_row_value(v)}
+            most = max(most, sum(v.op is None or v.op.kind not in REPEATS for v in waiting))
+        return most
+
     def _row_widths(self) -> list[int]:
         """Lanes along the dims of a whole row; two at least, for a lane of one has no mask."""
         ranges = self.kernel.space.ranges
@@ -127,7 +140,7 @@ class _GpuRows(RowKernel):
         in_whole_or_part(kernel, lanes, lambda: self._tile(row, self._folded(where)))
         tile = size * height
         work = 1 + round(tile * cost_per_element(kernel.machine.core, kernel.work)) // 64
-        return kernel.finish(grid, work, _row_block(tile, self._wide()))
+        return kernel.finish(grid, work, _row_block(tile, self._wide(), self._held()))
 
     def _row_lanes(self, widths: Sequence[int], flat: int) -> tuple[list[Lane], Index]:
         """Lanes over a whole row, and the row's index under them."""
@@ -317,14 +330,25 @@ def levels(reduces: Sequence[Op]) -> list[list[Op]]:
     return [[op for op in reduces if depth[op] == d] for d in sorted(set(depth.values()))]
 
 
-def _row_block(elements: int, elem_bytes: int) -> dict[str, Attr]:
-    """Two vectors a thread, but for the largest tiles 32 elements.
+def _made_for(reduces: Sequence[Op]) -> set[Value]:
+    """What these reductions read, and what that is made of."""
+    found = set[Value]()
+    stack = [v for op in reduces for v in op.operands]
+    while stack:
+        if (v := stack.pop()) not in found:
+            found.add(v)
+            stack += v.op.operands if v.op is not None else ()
+    return found
+
+
+def _row_block(elements: int, elem_bytes: int, held: int) -> dict[str, Attr]:
+    """Two vectors a thread, but for the largest tiles 32 elements, of all tiles that are `held`.
 
     No more than 16 warps if they can hold it: of blocks of 32, which wait for their last warp twice, two fit, and rows
     of 8192 f32 take 133.4 us instead of 131.4 (`benchmarks/gpu_rows.py`, without PDL).
     """
     vectors = 2 * VECTOR_BYTES // max(1, elem_bytes)
-    warps = warps_for(elements, vectors, 16) if elements <= 8192 else warps_for(elements, 32, 32)
+    warps = warps_for(elements, vectors, 16) if elements <= 8192 else warps_for(elements, 32 // held, 32)
     # as many registers as leave room for a second block, whose loads fill the time that this one computes
     crowded = elements > warps * WARP * 16 and warps <= 16
     return {"warps": warps, "resident": 2} if crowded else {"warps": warps}

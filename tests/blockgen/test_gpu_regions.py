@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from graphfuse.dialects import control
 from graphfuse.fusion.regions.outline import outline
 from graphfuse.fusion.regions.rules import Rules
 from graphfuse.ir.core import Func
@@ -45,6 +46,21 @@ def test_large_blocks_equal_the_graph(name: str) -> None:
             for type_ in op.types:
                 if isinstance(type_, Tile):
                     assert type_.shape == type_.padded_shape, type_
+
+
+ONE = 's = reduce(x) {axes = [1], keepdims = true, kind = "sum"}; b = broadcast(s) {shape = [3, 20000]}; r = sub(x, b)'
+TWO = """p = exp(x); q = mul(x, y); s = reduce(p) {axes = [1], keepdims = true, kind = "sum"}
+    t = reduce(q) {axes = [1], keepdims = true, kind = "sum"}; b = broadcast(s) {shape = [3, 20000]}
+    c = broadcast(t) {shape = [3, 20000]}; d = sub(p, b); e = sub(q, c); r = mul(d, e)"""
+
+
+@pytest.mark.parametrize(("body", "walks"), [(ONE, 0), (TWO, 2)])
+def test_rows_are_held_in_registers_if_all_that_waits_for_sums_fits(body: str, walks: int) -> None:
+    """Of two tiles that wait, rows of more than half as many elements are walked: once for sums, once for results."""
+    func = graph_func("x: 3x20000xf32, y: 3x20000xf32", " ".join(f"{body}; return(r)".replace("\n", "; ").split()))
+    regions, _ = outline(func)
+    (kernel,) = check_blocks(regions, Case("held", (), func).arrays({}), GPU)
+    assert sum(op.kind is control.for_ for op in kernel.walk()) == walks
 
 
 @pytest.mark.parametrize("channels", [3, 64])
