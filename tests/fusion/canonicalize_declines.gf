@@ -62,6 +62,11 @@ func @root_of_a_dim(%x: tensor<(n)xf32>) dims (n in 1..64) {
   %y = graph.pow(%n, %h) : tensor<(n)xf32>
   return(%y, %x)
 }
+func @many_taken_of_elementwise(%x: tensor<6x8xf32>, %m: tensor<6x8xf32>, %i: tensor<6x3xi64>) {
+  %v0 = graph.sub(%x, %m) : tensor<6x8xf32>
+  %v1 = graph.take_along(%v0, %i) {axis = 1} : tensor<6x3xf32>
+  return(%v1)
+}
 // -----
 func @zeros_of_two_signs(%x: tensor<8xf32>) {
   %least = graph.full() {elem = f32, shape = [8], value = -0.0} : tensor<8xf32>
@@ -124,4 +129,10 @@ func @root_of_a_dim(%x: tensor<(n)xf32>) dims (n in 1..64) {
   %h = graph.full() {elem = f32, shape = [(n)], value = 0.5} : tensor<(n)xf32>
   %y = graph.pow(%n, %h) : tensor<(n)xf32>
   return(%y, %x)
+}
+
+func @many_taken_of_elementwise(%x: tensor<6x8xf32>, %m: tensor<6x8xf32>, %i: tensor<6x3xi64>) {
+  %v0 = graph.sub(%x, %m) : tensor<6x8xf32>
+  %v1 = graph.take_along(%v0, %i) {axis = 1} : tensor<6x3xf32>
+  return(%v1)
 }

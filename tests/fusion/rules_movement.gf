@@ -173,6 +173,29 @@ func @widen_what_was_looked_up(%x: tensor<6x5xf16>, %i: tensor<3xi64>, %j: tenso
   %v4 = graph.reduce_window(%v0) {dilation = [1, 1], high = [0, 0], kind = "max", low = [0, 0], strides = [2, 1], window = [2, 1]} : tensor<3x5xf32>
   return(%v1, %v2, %v3, %v4)
 }
+func @widen_what_was_looked_up__a_part(%x: tensor<6x5xf16>) {
+  %v0 = graph.cast(%x) {to = f32} : tensor<6x5xf32>
+  %v1 = graph.slice(%v0) {sizes = [5, 5], starts = [1, 0], steps = [1, 1]} : tensor<5x5xf32>
+  return(%v1)
+}
+func @take_few_of_elementwise(%x: tensor<2x3x8xf16>, %m: tensor<6x8xf32>, %i: tensor<6x1xi64>) {
+  %v0 = graph.cast(%x) {to = f32} : tensor<2x3x8xf32>
+  %v1 = graph.reshape(%v0) {shape = [6, 8]} : tensor<6x8xf32>
+  %v2 = graph.sub(%v1, %m) : tensor<6x8xf32>
+  %v3 = graph.take_along(%v2, %i) {axis = 1} : tensor<6x1xf32>
+  return(%v3)
+}
+func @take_of_equals(%x: tensor<6x1xf32>, %y: tensor<8xf32>, %i: tensor<6x2xi64>, %j: tensor<3x2xi64>) {
+  %v0 = graph.broadcast(%x) {shape = [6, 8]} : tensor<6x8xf32>
+  %v1 = graph.take_along(%v0, %i) {axis = 1} : tensor<6x2xf32>
+  %v2 = graph.full() {elem = f32, shape = [6, 8], value = 2.0} : tensor<6x8xf32>
+  %v3 = graph.take_along(%v2, %i) {axis = 1} : tensor<6x2xf32>
+  %v4 = graph.add(%v1, %v3) : tensor<6x2xf32>
+  %v5 = graph.broadcast(%y) {shape = [6, 8]} : tensor<6x8xf32>
+  %v6 = graph.take_along(%v5, %i) {axis = 1} : tensor<6x2xf32>
+  %v7 = graph.take_along(%v0, %j) {axis = 1} : tensor<3x2xf32>
+  return(%v4, %v6, %v7)
+}
 func @widen_what_was_looked_up__not_what_is_summed(%x: tensor<6x5xf16>, %y: tensor<6x5xf32>, %i: tensor<3xi64>) {
   %v0 = graph.cast(%y) {to = f16} : tensor<6x5xf16>
   %v1 = graph.take(%v0, %i) {axis = 0} : tensor<3x5xf16>
@@ -348,6 +371,32 @@ func @widen_what_was_looked_up(%x: tensor<6x5xf16>, %i: tensor<3xi64>, %j: tenso
   %v6 = graph.reduce_window(%x) {dilation = [1, 1], high = [0, 0], kind = "max", low = [0, 0], strides = [2, 1], window = [2, 1]} : tensor<3x5xf16>
   %v7 = graph.cast(%v6) {to = f32} : tensor<3x5xf32>
   return(%v1, %v3, %v5, %v7)
+}
+
+func @widen_what_was_looked_up__a_part(%x: tensor<6x5xf16>) {
+  %v0 = graph.slice(%x) {sizes = [5, 5], starts = [1, 0], steps = [1, 1]} : tensor<5x5xf16>
+  %v1 = graph.cast(%v0) {to = f32} : tensor<5x5xf32>
+  return(%v1)
+}
+
+func @take_few_of_elementwise(%x: tensor<2x3x8xf16>, %m: tensor<6x8xf32>, %i: tensor<6x1xi64>) {
+  %v0 = graph.reshape(%x) {shape = [6, 8]} : tensor<6x8xf16>
+  %v1 = graph.take_along(%v0, %i) {axis = 1} : tensor<6x1xf16>
+  %v2 = graph.cast(%v1) {to = f32} : tensor<6x1xf32>
+  %v3 = graph.take_along(%m, %i) {axis = 1} : tensor<6x1xf32>
+  %v4 = graph.sub(%v2, %v3) : tensor<6x1xf32>
+  return(%v4)
+}
+
+func @take_of_equals(%x: tensor<6x1xf32>, %y: tensor<8xf32>, %i: tensor<6x2xi64>, %j: tensor<3x2xi64>) {
+  %v0 = graph.broadcast(%x) {shape = [6, 8]} : tensor<6x8xf32>
+  %v1 = graph.broadcast(%x) {shape = [6, 2]} : tensor<6x2xf32>
+  %v2 = graph.full() {elem = f32, shape = [6, 2], value = 2.0} : tensor<6x2xf32>
+  %v3 = graph.add(%v1, %v2) : tensor<6x2xf32>
+  %v4 = graph.broadcast(%y) {shape = [6, 8]} : tensor<6x8xf32>
+  %v5 = graph.take_along(%v4, %i) {axis = 1} : tensor<6x2xf32>
+  %v6 = graph.take_along(%v0, %j) {axis = 1} : tensor<3x2xf32>
+  return(%v3, %v5, %v6)
 }
 
 func @widen_what_was_looked_up__not_what_is_summed(%x: tensor<6x5xf16>, %y: tensor<6x5xf32>, %i: tensor<3xi64>) {

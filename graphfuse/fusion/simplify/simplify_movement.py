@@ -31,6 +31,8 @@ from graphfuse.symbolic import Dim, exact_div, static
 Perm = tuple[int, ...]
 Shape = tuple[Dim, ...]
 
+FEW = 4
+"""Elements of a line for each that is taken, so that what makes them is worth less done for those alone."""
 ELEMENTWISE: tuple[OpDef, ...] = (*graph.ELEMENTWISE.values(), graph.select, graph.cast, graph.bitcast)
 """Every op that maps elements at one index to the element at that index."""
 
@@ -427,7 +429,7 @@ def flip_of_flip(op: Op) -> Replacement | None:
     return None if same else graph.flip(x, axes=tuple(sorted(axes)))
 
 
-@rule_of(graph.take, graph.take_along, graph.gather_nd, graph.reduce_window, of=graph.cast)
+@rule_of(graph.slice_, graph.take, graph.take_along, graph.gather_nd, graph.reduce_window, of=graph.cast)
 def widen_what_was_looked_up(op: Op, cast: Op) -> Replacement | None:
     """f(cast x) = cast(f x) where the cast widens, for what picks elements: fewer bytes are read."""
     (x,) = cast.operands
@@ -436,6 +438,37 @@ def widen_what_was_looked_up(op: Op, cast: Op) -> Replacement | None:
     if op.operands[0] != cast.result or not picks or not (elem.is_float and to.is_float and elem.bits < to.bits):
         return None
     return graph.cast(remade(op, x, *op.operands[1:]).result, to=to)
+
+
+@rule(graph.take_along)
+def take_few_of_elementwise(op: Op) -> Replacement | None:
+    """take_along(f(x, y), i) = f(take_along(x, i), take_along(y, i)), where f is worth far fewer times."""
+    x, i = op.operands
+    f = (operand_of(x, graph.reshape) or x).op
+    if f is None or f.kind not in ELEMENTWISE or not _takes_few(op):
+        return None
+    shape = tensor_of(x).shape
+    return remade(f, *(remade(op, reshaped(v, shape), i).result for v in f.operands))
+
+
+def _takes_few(op: Op) -> bool:
+    axis = attr_int(op, "axis")
+    have, want = (tensor_of(v).shape[axis] for v in op.operands)
+    return isinstance(have, int) and isinstance(want, int) and want * FEW <= have
+
+
+@rule(graph.take_along)
+def take_of_equals(op: Op) -> Replacement | None:
+    """take_along(full, i) = full; take_along(broadcast x, i) = broadcast x, where x has one element along the axis."""
+    (x, i), axis = op.operands, attr_int(op, "axis")
+    shape, taken = tensor_of(x).shape, tensor_of(i).shape
+    if (whole := made_by(x, graph.full)) is not None:
+        return remade(whole, shape=taken)
+    source = operand_of(x, graph.broadcast)
+    if source is None or (*shape[:axis], *shape[axis + 1 :]) != (*taken[:axis], *taken[axis + 1 :]):
+        return None
+    source = _aligned_rank(source, len(shape))
+    return broadcasted(source, taken) if tensor_of(source).shape[axis] == 1 else None
 
 
 @rule(graph.reduce)
@@ -468,7 +501,7 @@ MOVEMENT_RULES: tuple[Rule, ...] = (
     *broadcast_of_reshape, *merge_broadcast,
     *slice_of_all, *slice_of_uniform, *slice_of_slice, *slice_of_concat, *slice_of_broadcast, *slice_of_pad,
     *pad_of_nothing, *pad_of_pad, *concat_of_one, *concat_of_concat, *concat_of_slices, *flip_of_flip,
-    *reduce_of_nothing, *reduce_across_ones, *widen_what_was_looked_up,
+    *reduce_of_nothing, *reduce_across_ones, *widen_what_was_looked_up, *take_few_of_elementwise, *take_of_equals,
 )  # fmt: skip
 
 
