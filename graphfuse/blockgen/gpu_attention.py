@@ -40,7 +40,7 @@ from graphfuse.blockgen.products import store_results
 from graphfuse.dialects import block
 from graphfuse.dialects.boxes import Unboxed
 from graphfuse.dialects.gpu import WITHOUT_WGMMA
-from graphfuse.dialects.softmax import Softmax, find_softmax
+from graphfuse.dialects.softmax import LOG2_E, Softmax, find_softmax
 from graphfuse.ir.core import Attr, Func, Op, Value, made_of, tile_of
 from graphfuse.ir.types import BF16, F16, F32, I64, Scalar
 from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, maximum, minimum, product, substitute
@@ -51,7 +51,6 @@ MAX_VALUES = 256
 """Elements of a result row of one program."""
 LEAST_ROWS = 32
 """Queries for which a tile of 64 rows pays."""
-LOG2_E = math.log2(math.e)
 BOX_BYTES = 16
 """What TMA wants rows and offsets to be multiples of."""
 

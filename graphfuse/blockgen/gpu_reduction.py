@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
 
 from graphfuse.blockgen import gpu_axis_reduction
 from graphfuse.blockgen.access import Merged
-from graphfuse.blockgen.evaluate import Lane, Yielded, accumulator
+from graphfuse.blockgen.evaluate import Lane, Yielded, accumulator, lane_over
 from graphfuse.blockgen.gpu_tiles import (
     VECTOR_BYTES,
     at_most,
     fitting,
+    in_chunks,
     in_whole_or_part,
     lane_along,
     lines_of_program,
@@ -31,13 +32,15 @@ from graphfuse.blockgen.gpu_tiles import (
 from graphfuse.blockgen.index import Index, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import AtIndex, Carried, Fold, across, live_or_neutral
+from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.reduction import RowKernel, is_sum_across
 from graphfuse.blockgen.tiling import cost_per_element
-from graphfuse.dialects import block, graph
+from graphfuse.dialects import block, gpu, graph
 from graphfuse.dialects.elementwise import neutral
-from graphfuse.dialects.softmax import base_of
+from graphfuse.dialects.softmax import LOG2_E, base_of
 from graphfuse.ir.core import Attr, Func, Op, Value
-from graphfuse.ir.types import I64
+from graphfuse.ir.types import F32, I64
+from graphfuse.symbolic import Dim, product, substitute
 from graphfuse.targets.machine import WARP
 
 DYNAMIC_TILE = 4096
@@ -46,6 +49,8 @@ LEAST_TILE = 512
 """Elements of a program's tile that short rows are put together to."""
 CHUNK = 4096
 """Elements of a longer row that are in flight at once."""
+TOGETHER = 4
+"""Chunks whose largest element is found before what came before is scaled down."""
 LINE = 32
 """Neighbours in memory that a tile has at least, where rows are not contiguous."""
 REPEATS = (graph.broadcast, graph.full, graph.iota)
@@ -105,8 +110,10 @@ class _GpuRows(RowKernel):
         return tuple(i for i, first in enumerate(every) if first in firsts)
 
     def _wide(self) -> int:
-        """Bytes of the largest element in memory."""
-        return max(element_of(v).bytes for v in (*self.kernel.body.params.values, *self.whole))
+        """Bytes of the largest element in memory, but of what there is one of for each row."""
+        rows = product(self.rows(self.domain))
+        read = [v for v in self.kernel.body.params.values if product(shape_of(v)) != rows]
+        return max((element_of(v).bytes for v in (*read, *self.whole)), default=1)
 
     def _held(self) -> int:
         """Tiles that wait for results of reductions, at most: what these read, and what is behind them reads too."""
@@ -243,24 +250,34 @@ class _GpuRows(RowKernel):
         self.store_all()
 
     def _walk_softmax(self, largest: Op, total: Op) -> None:
-        """Each lane's largest element so far, and its sum relative to that, scaled down when a larger one comes."""
+        """Each lane's largest element so far, and its sum relative to that, scaled down when a larger one comes.
+
+        Once for some chunks, whose loads are in flight together. Powers are of two: what a rounded exponent loses of
+        terms is less than what their sum does, as the larger ones have the smaller exponents.
+        """
         ev, (z,) = self.kernel.ev, largest.operands
         elem, shape = element_of(z), self._shape()
-        exp, lowest = block.ELEMENTWISE["exp"], neutral("max", elem)
+        lowest = neutral("max", elem)
 
-        def step(row: Index, carried: Carried) -> list[Value]:
+        exp2 = partial(gpu.short, function="exp2") if elem == F32 else block.ELEMENTWISE["exp2"]
+
+        def power(x: Value, base: Value) -> Value:
+            away = ev.emit(block.sub, x, base)
+            return ev.emit(exp2, ev.emit(block.mul, away, ev.const(LOG2_E, elem, shape)))
+
+        def step(rows: Sequence[Index], carried: Carried) -> list[Value]:
             top, acc = carried
-            got = live_or_neutral(ev, "max", elem, self.value(z, row))
-            larger = ev.emit(block.max_, top, got)
+            got = [live_or_neutral(ev, "max", elem, self.value(z, row)) for row in rows]
+            larger = reduce(partial(ev.emit, block.max_), got, top)
             none = ev.emit(block.eq, larger, ev.const(lowest, elem, shape))
             base = ev.emit(block.select, none, ev.const(0.0, elem, shape), larger)
-            scale = ev.emit(exp, ev.emit(block.sub, top, base))
-            term = ev.emit(exp, ev.emit(block.sub, got, base))
-            return [larger, ev.emit(block.fma, acc, scale, term)]
+            first, *terms = (power(x, base) for x in got)
+            before = ev.emit(block.fma, acc, power(top, base), first)
+            return [larger, reduce(partial(ev.emit, block.add), terms, before)]
 
-        top, acc = self._walk(step, [ev.const(lowest, elem, shape), ev.const(0.0, elem, shape)])
+        top, acc = self._walk_some(step, [ev.const(lowest, elem, shape), ev.const(0.0, elem, shape)])
         most = across(ev, "max", top, self.folded, elem)
-        scale = ev.emit(exp, ev.emit(block.sub, top, ev.shaped(most, shape)))
+        scale = power(top, ev.shaped(most, shape))
         self.remember(largest, most)
         self.remember(total, across(ev, "sum", ev.emit(block.mul, acc, scale), self.folded, elem))
 
@@ -302,6 +319,27 @@ class _GpuRows(RowKernel):
                 return step(row, values)
 
         return over_tiles(self.kernel, self.extents, self.widths, chunk, tuple(start), backwards=backwards)
+
+    def _walk_some(self, step: Callable[[Sequence[Index], Carried], Yielded], start: Sequence[Value]) -> Carried:
+        """The same with `TOGETHER` whole chunks at a time, then those that are left one by one."""
+        self.backwards = not self.backwards
+        kernel, ev, last, width = self.kernel, self.kernel.ev, len(self.row) - 1, self.widths[-1]
+
+        def chunks(row: Index, lanes: Mapping[int, Lane], values: Carried) -> Yielded:
+            all_of_them = lanes[last]
+            first = substitute(row[-1], {all_of_them.name: 0})
+
+            def some(lane: Lane, position: Dim, values: Carried, count: int = 1) -> Yielded:
+                each = {**lanes, last: lane}
+                with ev.lanes_as(*self._lanes([(self.row[i], each[i]) for i in each])):
+                    return step([(*row[:-1], first + position + i * width) for i in range(count)], values)
+
+            if all_of_them.limit is not None:
+                return in_chunks(kernel, all_of_them.limit, width, some, values)
+            return some(*lane_over(kernel.space, width, 0), values, TOGETHER)
+
+        widths = [*self.widths[:-1], width * TOGETHER]
+        return over_tiles(kernel, self.extents, widths, chunks, tuple(start))
 
 
 def is_softmax(first: Sequence[Op], second: Sequence[Op]) -> bool:

@@ -11,6 +11,9 @@ from graphfuse.dialects import graph
 from graphfuse.ir.core import Op, Trait, Value, attr_number
 from graphfuse.symbolic import Expr
 
+LOG2_E = math.log2(math.e)
+"""exp(x) = 2^(x LOG2_E)."""
+
 
 @dataclass(frozen=True)
 class Softmax:

@@ -182,7 +182,8 @@ def lower_short(kernel: Kernel, op: core.Op) -> None:
     """The exponent's rounding makes up most of the error: 2^-24 |x| log2(e) ln(2), |x| below 105."""
     name = op.attrs["function"]
     assert isinstance(name, str), "checked by the type rule"
-    fn = _written(f"gf.{name}.short", F32, _SHORT[name])
+    fn = _define(name, F32, precise=True) if _strict(kernel) else _written(f"gf.{name}.short", F32, _SHORT[name])
+    assert fn is not None, "each has a form"
     kernel.set(op, [arith.call(kernel, fn, [x]) for x in kernel.registers(op.operands[0]).vectors])
 
 

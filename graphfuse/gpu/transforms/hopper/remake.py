@@ -7,10 +7,10 @@ of a row, which is 1, those below 2^-126 are nothing.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from graphfuse.dialects import block, gpu
+from graphfuse.dialects.softmax import LOG2_E
 from graphfuse.gpu.transforms.assign_layouts import project
 from graphfuse.gpu.transforms.hopper.epilogue import Clones, Declined
 from graphfuse.ir.core import Attr, Op, Trait, Value, attr_int, remade, tile_of
@@ -18,7 +18,6 @@ from graphfuse.ir.layout import REGISTER, LinearLayout
 from graphfuse.ir.types import F32, Tile
 
 EXP, EXP2 = block.ELEMENTWISE["exp"], block.ELEMENTWISE["exp2"]
-LOG2_E = math.log2(math.e)
 
 
 class Remake:
