@@ -170,6 +170,17 @@ LAYER_NORM = """
     p = full() {shape = [(n), 1], elem = f32, value = 0.00001}; a = add(w, p); r = sqrt(a)
     rb = broadcast(r) {shape = [(n), 21]}; z = div(d, rb); gb = broadcast(g) {shape = [(n), 21]}; y = mul(z, gb)"""
 
+LOSS = """
+    m = reduce(x) {axes = [1], kind = "max", keepdims = true}; b = broadcast(m) {shape = [SHAPE]}; d = sub(x, b)
+    e = exp(d); s = reduce(e) {axes = [1], kind = "sum", keepdims = true}; l = log(s)
+    t = reshape(i) {shape = [ROWS, 1]}; p = take_along(x, t) {axis = 1}; c = sub(p, m); y = sub(c, l); return(y)"""
+
+
+def loss(rows: str, length: str) -> str:
+    """The logarithm of the softmax at one place `i` of each row of `x`."""
+    return LOSS.replace("SHAPE", f"{rows}, {length}").replace("ROWS", rows)
+
+
 CENTRED = """
     m = reduce(x) {axes = [1, 3], kind = "max", keepdims = true}; b = broadcast(m) {shape = [SHAPE]}; d = sub(x, b)
     e = exp(d); s = reduce(e) {axes = [1, 3], kind = "sum", keepdims = true}; c = broadcast(s) {shape = [SHAPE]}
@@ -182,6 +193,8 @@ REDUCTION = (
     case("reduction reduction pointwise", "softmax_of_one", "x: 4x1xf32", softmax(1, "4, 1")),
     case("reduction", "softmax_of_columns", "x: 3x7x37xf32", softmax(1, "3, 7, 37")),
     case("reduction", "softmax_of_first", "x: (n)x(n)xf32", softmax(0, "(n), (n)"), N, over("n", values=(0, 1, 5, 70))),
+    case("reduction", "place_of_each_row", "x: (n)x37xf16, i: (n)xi64", loss("(n)", "37"), N,
+         over("n", values=(0, 1, 4)), indices=37),
     case("reduction", "centred_around", "x: 3x5x7x4xf32", CENTRED.replace("SHAPE", "3, 5, 7, 4")),
     case("reduction", "centred_columns", "x: (n)x5x7x40xf32", CENTRED.replace("SHAPE", "(n), 5, 7, 40"), N, over("n")),
     fused("reduction", "column_totals_and_more", "x: 9x70xf32",

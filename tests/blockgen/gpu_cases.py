@@ -14,6 +14,7 @@ from tests.blockgen.cases import (
     contract,
     conv,
     fused,
+    loss,
     over,
     softmax,
 )
@@ -72,6 +73,7 @@ GPU_REDUCTION = (
     case("reduction", "walked", "x: 2x40001xf32", softmax(1, "2, 40001")),
     case("reduction", "walked_special", "x: 3x40001xf32", softmax(1, "3, 40001"), special=True),
     case("reduction", "walked_half", "x: 2x40960xf16", softmax(1, "2, 40960")),
+    case("reduction", "walked_place", "x: 3x40001xbf16, i: 3xi64", loss("3", "40001"), indices=40001),
     case("reduction", "unknown_length", "x: (n)x(m)xf32", softmax(1, "(n), (m)"), "n in 0..64, m in 0..100000",
          [{"n": 2, "m": 0}, {"n": 0, "m": 3}, {"n": 2, "m": 1}, {"n": 2, "m": 4096}, {"n": 2, "m": 9000}]),
     case("reduction", "bounded_length", "x: (b)x3x(s)x(s)xf32", softmax(3, "(b), 3, (s), (s)"),

@@ -46,6 +46,51 @@ def test_a_softmax_is_one_reduction() -> None:
     assert not reasons(part)
 
 
+LOSS = f"""
+    %j = graph.cast(%i) {{to = i64}} : tensor<(n)x1xi64>
+    %p = graph.take_along(%x, %j) {{axis = 1}} : tensor<(n)x1xf32>
+    %m = graph.reduce(%x) {{axes = [1], keepdims = true, kind = "max"}} : tensor<(n)x1xf32>
+    %b = graph.broadcast(%m) {{shape = [(n), 8]}} : {ROWS}
+    %s = graph.sub(%x, %b) : {ROWS}
+    %e = graph.exp(%s) : {ROWS}
+    %t = graph.reduce(%e) {{axes = [1], keepdims = true, kind = "sum"}} : tensor<(n)x1xf32>
+    %d = graph.sub(%p, %m) : tensor<(n)x1xf32>
+    %y = graph.sub(%d, %t) : tensor<(n)x1xf32>"""
+
+
+def test_an_element_that_is_looked_up_for_each_row_joins_what_reduces_the_rows() -> None:
+    part = parted(f"%x: {ROWS}, %i: tensor<(n)x1xi32>", LOSS + "\n    return(%y)")
+    assert shapes(part) == ["reduction: cast take_along reduce sub exp reduce sub sub"]
+    assert not reasons(part)
+
+
+def test_each_pass_over_a_row_would_repeat_what_is_looked_up_along_it() -> None:
+    part = parted(
+        f"%x: {ROWS}, %i: tensor<(n)x8xi64>",
+        f"""
+        %m = graph.reduce(%x) {{axes = [1], keepdims = true, kind = "max"}} : tensor<(n)x1xf32>
+        %b = graph.broadcast(%m) {{shape = [(n), 8]}} : {ROWS}
+        %s = graph.sub(%x, %b) : {ROWS}
+        %p = graph.take_along(%x, %i) {{axis = 1}} : {ROWS}
+        %y = graph.add(%s, %p) : {ROWS}
+        return(%y)""",
+    )
+    assert shapes(part) == ["reduction: reduce", "pointwise: sub take_along add"]
+    assert "each pass over the row would repeat a gather" in reasons(part)
+
+
+def test_what_a_row_is_reduced_to_is_looked_up_behind_it() -> None:
+    part = parted(
+        f"%x: {ROWS}, %i: tensor<(n)x1xi64>",
+        """
+        %m = graph.reduce(%x) {axes = [1], keepdims = true, kind = "max"} : tensor<(n)x1xf32>
+        %y = graph.take_along(%m, %i) {axis = 0} : tensor<(n)x1xf32>
+        return(%y)""",
+    )
+    assert shapes(part) == ["reduction: reduce", "pointwise: take_along"]
+    assert reasons(part) == ["it reads the region's results at other places"]
+
+
 def test_an_epilogue_joins_its_product() -> None:
     part = parted(
         f"%x: {ROWS}, %w: tensor<8x8xf32>, %r: {ROWS}",

@@ -77,7 +77,9 @@ class Costs:
         """Bytes from and to memory: each pass over rows that are too long to be held reads them again."""
         moved = sum(traffic.reads.values()) + sum(traffic.writes.values())
         if group.kind == "reduction":
-            wide = max((v.type.elem.bytes for v in traffic.reads if isinstance(v.type, Tensor)), default=1)
+            rows, types = self.elements(group.rows), [v.type for v in traffic.reads]
+            along = (t.elem.bytes for t in types if isinstance(t, Tensor) and self.elements(t.shape) != rows)
+            wide = max(along, default=1)
             beside = 1 if len(group.domain) - 1 in group.axes else LINE
             if self.elements(group.row) * wide * beside > self.prices.row_bytes:
                 whole = self.elements(group.domain)

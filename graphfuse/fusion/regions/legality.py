@@ -38,7 +38,7 @@ def is_reduction(op: Op) -> bool:
 def may_follow(group: Group) -> bool:
     """Whether a group is such work as goes on with what another kernel has at hand."""
     return group.kind in ("pointwise", "reduction") and all(
-        op.has(Trait.ELEMENTWISE) or is_reduction(op) for op in group.ops
+        op.has(Trait.ELEMENTWISE) or op.kind in _GATHERS or is_reduction(op) for op in group.ops
     )
 
 
@@ -64,6 +64,8 @@ def _why_not_join(flow: Dataflow, op: Op, region: Group) -> str | None:
         return _why_not_reduce(flow, op, domain, region)
     if region.kind == "reduction":
         return _why_not_row(flow, op, region)
+    if op.kind in _GATHERS:
+        return f"a {region.kind} would look it up for each of its tiles"
     if not _is_as_large(domain, region.domain):
         return f"shapes differ: {_text(domain)} against {_text(region.domain)}"
     return _why_not_aligned(flow, op, region)
@@ -80,6 +82,8 @@ def why_not_lead(flow: Dataflow, group: Group, consumer: Group, alone: bool, why
         return _why_not_before_call(flow, group, consumer, alone, why_not_graft)
     if consumer.kind == "scatter":
         return _why_not_before_scatter(flow, group, consumer, alone)
+    if consumer.kind == "reduction":
+        return _why_not_lead_rows(flow, group, consumer)
     if consumer.kind not in ("pointwise", "contraction"):
         return f"a {consumer.kind} region computes its operands once per pass"
     if consumer.kind == "contraction" and not alone:
@@ -89,13 +93,33 @@ def why_not_lead(flow: Dataflow, group: Group, consumer: Group, alone: bool, why
     if consumer.kind == "contraction" and any(op.kind in _NEEDS_BOUNDS for op in (*group.ops, *consumer.ops)):
         return "a contraction would look it up for each of its tiles"
     for op in consumer.ops:
-        if op.kind in _NEEDS_BOUNDS and any(_read_of(flow, op, group)):
+        if _reads_elsewhere(flow, op, group):
             return "the consumer reads it at other places"
         if (reason := _why_not_aligned(flow, op, group)) is not None:
             return reason
         if op.kind in PRODUCTS and any(_read_of(flow, op, group)):
             return f"{op.kind} reads it more than once"
     return None
+
+
+def _reads_elsewhere(flow: Dataflow, op: Op, group: Group) -> bool:
+    """Whether an op reads a group at other places than that of its result."""
+    if op.kind is graph.take_along:
+        return any(source.op in group.inside for source, _ in flow.sources(op.operands[0]))
+    return op.kind in _NEEDS_BOUNDS and any(_read_of(flow, op, group))
+
+
+def _why_not_lead_rows(flow: Dataflow, group: Group, consumer: Group) -> str | None:
+    """A row region may begin with what it only reads once it is done with the row, one element of each."""
+    for op in consumer.ops:
+        if any(_read_of(flow, op, group)):
+            if op.kind is graph.reduce or not _is_as_large(tensor_of(op.results[0]).shape, consumer.rows):
+                return "a reduction region computes its operands once per pass"
+            if _reads_elsewhere(flow, op, group):
+                return "the consumer reads it at other places"
+            if (reason := _why_not_aligned(flow, op, group)) is not None:
+                return reason
+    return None if _is_as_large(group.domain, consumer.rows) else "it has other elements than one for each row"
 
 
 def call_of(region: Group) -> Op:
@@ -257,7 +281,8 @@ def _why_not_reduce(flow: Dataflow, op: Op, domain: tuple[Dim, ...], region: Gro
     axes = axes_of(op)
     if region.kind == "reduction" and axes != region.axes:
         return f"rows are along dims {list(axes)}, the region's along {list(region.axes)}"
-    if any(o.kind in _NEEDS_BOUNDS for o in region.ops):
+    rows = tuple(d for i, d in enumerate(domain) if i not in axes)
+    if any(o.kind in _NEEDS_BOUNDS and not _is_as_large(tensor_of(o.result).shape, rows) for o in region.ops):
         return "each pass over the row would repeat a gather"
     return _why_not_aligned(flow, op, region)
 
@@ -265,6 +290,8 @@ def _why_not_reduce(flow: Dataflow, op: Op, domain: tuple[Dim, ...], region: Gro
 def _why_not_row(flow: Dataflow, op: Op, region: Group) -> str | None:
     """Row regions take elementwise ops on the whole domain or with one element per row."""
     shape = tensor_of(op.result).shape
+    if op.kind in _GATHERS and not _is_as_large(shape, region.rows):
+        return "each pass over the row would repeat a gather"
     if _is_as_large(shape, region.domain):
         for source, path in _read_of(flow, op, region):
             if _is_as_large(tensor_of(source).shape, region.domain):
@@ -274,6 +301,8 @@ def _why_not_row(flow: Dataflow, op: Op, region: Group) -> str | None:
                 return reason
         return None
     if _is_as_large(shape, region.rows):
+        if _reads_elsewhere(flow, op, region):
+            return "it reads the region's results at other places"
         return _why_not_aligned(flow, op, region)
     return f"shapes differ: {_text(shape)} against {_text(region.domain)}"
 
