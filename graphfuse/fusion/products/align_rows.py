@@ -21,6 +21,13 @@ where a pad of nothing is the copy. More channels are zeros, also in the weights
 behind the copy. What a depthwise convolution reads at many positions is copied so, too, whatever it costs alone: it is
 read at each tap, for channels together.
 
+Rows of halves that a product writes for a kernel which reduces them are stored apart in the same way: an operand gets
+columns of zeros, where it is copied anyway or is less than the result, and who reads the product takes what it wants.
+
+    %p = graph.pad(%w) {high = [0, 15], low = [0, 0], value = 0.0} : tensor<64x50272xf16>     // w: 64 x 50257
+    %y = graph.contract(%x, %p) {spec = "mk,kn->mn"} : tensor<1560x50272xf16>
+    %s = graph.slice(%y) {sizes = [1560, 50257], starts = [0, 0], steps = [1, 1]} : tensor<1560x50257xf16>
+
 Requires: whatever changes products has run, and nothing after it merges slices with pads. Declines attention, and
 what the target does not ask for. Ensures: the same factors. Cost: one sweep.
 """
@@ -35,9 +42,10 @@ from graphfuse.dialects import graph
 from graphfuse.fusion.regions.attention import find_attention
 from graphfuse.fusion.regions.dataflow import Dataflow
 from graphfuse.fusion.simplify.fold_constants import Array, array_of, constant, evaluate
-from graphfuse.fusion.simplify.simplify_movement import reshaped, sliced
-from graphfuse.ir.core import Func, Op, Trait, Value, remade, tensor_of
-from graphfuse.ir.rewrite import Replacement, common_subexpressions, dead_code, rebuild
+from graphfuse.fusion.simplify.layout import elements_of
+from graphfuse.fusion.simplify.simplify_movement import grown, reshaped, sliced
+from graphfuse.ir.core import Func, Op, Trait, Value, attr_ints, remade, tensor_of
+from graphfuse.ir.rewrite import Replacement, common_subexpressions, dead_code, readers, rebuild
 from graphfuse.ir.types import BF16, F16
 from graphfuse.symbolic import product
 
@@ -45,11 +53,14 @@ OFTEN = 512
 """Positions at which weights are read that are worth a copy."""
 UNIT = 16
 """Elements of 2 bytes in a sector of memory."""
+_VIEWS = (graph.reshape, graph.slice_, graph.cast)
 Row = tuple[int, int]
 """How many trailing dims of an operand are copied as a row, and by how many elements that grows; (0, 0) leaves it."""
 STAYS: Row = (0, 0)
 Grown = tuple[int, ...]
 """By how many zeros each dim grows."""
+Users = dict[Value, list[Op]]
+"""The ops that read each value."""
 Known = dict[tuple[Value, Grown], Value]
 """Copies of constants."""
 
@@ -113,6 +124,7 @@ def copy_rows(func: Func, costs: Costs | None = None) -> Func:
     """Copy the operands of products for which that costs less; without costs all whose last dim is no whole sectors."""
     attention = {op for found in find_attention(Dataflow(func.body)) for op in (found.scores, found.output)}
     known: Known = {}
+    users = readers(func)
 
     def visit(old: Op, new: Op) -> Replacement | None:
         if old.kind is not graph.contract and (old.kind is not graph.conv or not costs):
@@ -120,9 +132,52 @@ def copy_rows(func: Func, costs: Costs | None = None) -> Func:
         if old in attention:
             return None
         rows = cheapest_rows(new, costs) if costs else tuple(map(_last, new.operands))
+        if old.kind is graph.contract and (side := _spaced(old, rows, users)) is not None:
+            return _with_whole_rows(new, side, rows, known)
         return None if all(row == STAYS for row in rows) else _copied(new, rows, known)
 
     return dead_code(common_subexpressions(rebuild(func, visit_pair=visit)))
+
+
+def _spaced(op: Op, rows: Sequence[Row], users: Users) -> int | None:
+    """The operand that gets more columns so that rows of the result are whole sectors; None if they stay."""
+    labels = graph.parse_spec(str(op.attrs["spec"]))
+    sides = [i for i in range(2) if labels[2][-1:] and labels[2][-1] in labels[i]]
+    if len(sides) != 1 or _last(op.result) == STAYS or not _is_reduced(op.result, users):
+        return None
+    (side,) = sides
+    if rows[side][0] > 1:
+        return None
+    is_small = 2 * elements_of(op.operands[side]) <= elements_of(op.result)  # read and written against written
+    return side if is_small or rows[side] != STAYS else None
+
+
+def _with_whole_rows(op: Op, side: int, rows: Sequence[Row], known: Known) -> Value:
+    """The view of a product of more columns, which zeros beside those of an operand make."""
+    labels = graph.parse_spec(str(op.attrs["spec"]))
+    axis, (_, more) = labels[side].index(labels[2][-1]), _last(op.result)
+    operands, apart = list(op.operands), list(rows)
+    operands[side] = _padded(
+        op.operands[side], tuple(more if i == axis else 0 for i in range(len(labels[side]))), known
+    )
+    if axis == len(labels[side]) - 1:
+        apart[side] = STAYS  # its own rows are whole sectors now
+    made = _copied(remade(op, *operands), apart, known)
+    return sliced(made.result, tensor_of(op.result).rank - 1, 0, tensor_of(op.result).shape[-1])
+
+
+def _is_reduced(v: Value, users: Users) -> bool:
+    """Whether rows are in memory for kernels alone, one of which reduces them: none reduces what it multiplies."""
+    is_reduced, stack = False, [v]
+    while stack:
+        at = tensor_of(stack[-1])
+        for user in users.get(stack.pop(), ()):
+            if user.has(Trait.TERMINATOR):
+                return False
+            is_reduced |= user.kind is graph.reduce and at.rank - 1 in attr_ints(user, "axes")
+            if user.kind in _VIEWS and tensor_of(user.result).shape[-1:] == at.shape[-1:]:
+                stack.append(user.result)
+    return is_reduced
 
 
 def cheapest_rows(op: Op, costs: Costs) -> tuple[Row, ...]:
@@ -186,9 +241,9 @@ def _padded(x: Value, high: Grown, known: Known | None, of: Value | None = None)
     key = of or x, high
     if known is not None and key in known:
         return known[key]
-    padded = graph.pad(x, low=(0,) * len(high), high=high, value=0.0)
     if known is None or (array := _known(x)) is None:
-        return padded.result
+        return grown(x, high)
+    padded = graph.pad(x, low=(0,) * len(high), high=high, value=0.0)
     known[key] = constant(evaluate(padded, [array])[0], x.op)
     return known[key]
 
