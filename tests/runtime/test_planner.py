@@ -86,7 +86,7 @@ def test_rounding_adds_at_most_a_32nd(sizes):
 @settings(max_examples=50)
 @given(st.integers(0, 1 << 40), st.integers(0, 1 << 30), st.integers(1, 64))
 def test_chunks_cover_the_grid(grid, work, threads):
-    (chunk,) = choose_chunks(np.array([grid]), np.array([work]), threads)
+    chunk = int(choose_chunks(np.array([grid]), np.array([work]), threads)[0])
     assert 0 <= chunk <= grid and (chunk or not grid)
     work = max(work, 1)  # unknown work counts as a nanosecond
     if grid * work < INLINE_NS - work:

@@ -75,6 +75,24 @@ UNREACHED = {
 """Lowerings that no case comes to, and why."""
 
 
+def resizes(x):
+    """Of every resize and its gradient: images of 4 x 5 x .. to 6 x 7 x .."""
+    out = {}
+    for rank in (1, 2, 3):
+        small, large = [4, 5, 3][:rank], [6, 7, 5][:rank]
+        linear = ["", "linear", "bilinear", "trilinear"][rank]
+        kinds = [
+            (f"upsample_nearest{rank}d", ()),
+            (f"_upsample_nearest_exact{rank}d", ()),
+            (f"upsample_{linear}{rank}d", (False,)),
+            *([("upsample_bicubic2d", (True,))] if rank == 2 else []),
+        ]
+        for name, how in kinds:
+            out[f"aten.{name}.default"] = (x(2, 3, *small), large, *how)
+            out[f"aten.{name}_backward.default"] = (x(2, 3, *large), large, [2, 3, *small], *how)
+    return out
+
+
 def overloads():
     """Arguments of overloads that no operator of `op_db` comes to."""
     g = torch.Generator().manual_seed(0)
@@ -115,6 +133,7 @@ def overloads():
         "aten.empty_strided.default": ([4, 0], [1, 4]),
         "prims.iota.default": (7, {"start": 1, "step": 2, "dtype": torch.int64, "device": torch.device("cpu"),
                                    "requires_grad": False}),
+        "aten.logcumsumexp.default": (x(), 1), **resizes(x),
         "aten._scaled_dot_product_flash_attention_for_cpu.default": (x(2, 3, 5, 4), x(2, 3, 7, 4), x(2, 3, 7, 4)),
         "aten._scaled_dot_product_flash_attention_for_cpu_backward.default": (
             *(x(2, 3, 5, 4) for _ in range(5)), x(2, 3, 5), 0.0, False),
