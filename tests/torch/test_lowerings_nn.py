@@ -15,6 +15,8 @@ from benchmarks.emulated_torch import emulated  # noqa: E402
 from graphfuse.frontends.fx.importer import Part, PartError, import_part, order_of  # noqa: E402 - these import torch
 from graphfuse.frontends.fx.ops import conv as conv_ops  # noqa: E402
 from graphfuse.torch import backend  # noqa: E402
+from graphfuse.torch.compile import compile_graph  # noqa: E402
+from graphfuse.torch.options import TorchOptions  # noqa: E402
 from tests.torch.support import check  # noqa: E402
 
 f32, bf16, f16 = torch.float32, torch.bfloat16, torch.float16
@@ -503,3 +505,19 @@ def test_dropout_stays_torchs():
     torch.testing.assert_close(got, want)
     (grad,) = torch.autograd.grad(got.sum(), x)
     torch.testing.assert_close(grad, (want != 0).to(f32) * 12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_what_rms_norm_adds_to_squares_is_small_in_what_they_are_summed_in(dtype):
+    """The operator is one of a GPU's: on a CPU torch traces what it is made of."""
+    x = (torch.randn(5, 8) * 0.01).to(dtype)
+    graph = torch.fx.Graph()
+    given = graph.placeholder("x")
+    norm = graph.call_function(torch.ops.aten._fused_rms_norm.default, (given, [8], None, None))
+    first = graph.call_function(operator.getitem, (norm, 0))
+    graph.output((first,))
+    given.meta["val"], norm.meta["val"] = x, torch.ops.aten._fused_rms_norm(x, [8], None, None)
+    first.meta["val"] = norm.meta["val"][0]
+    eps = torch.finfo(torch.float64 if dtype == torch.float64 else f32).eps
+    run = compile_graph(torch.fx.GraphModule({}, graph), TorchOptions(strict=True))
+    torch.testing.assert_close(run.module(x)[0], F.rms_norm(x.double(), (8,), eps=eps).to(dtype), rtol=2e-3, atol=0)

@@ -111,7 +111,8 @@ def fused_rms_norm(
     c: Call, input: Value, normalized_shape: Sequence[int], weight: Value | None, eps: float | None
 ) -> Results:
     e, x, (lead, axes) = c.e, c.wide(input), _split(input, normalized_shape)
-    y, inverse = root_mean_square(e, x, axes, torch.finfo(c.args["input"].dtype).eps if eps is None else eps)
+    wide = torch.float64 if c.args["input"].dtype == torch.float64 else torch.float32
+    y, inverse = root_mean_square(e, x, axes, torch.finfo(wide).eps if eps is None else eps)
     y = _scaled(c, y, weight, None, c.shape[len(lead) :])
     return c.rounded(y), _as(c, inverse, c.outs[1])
 
