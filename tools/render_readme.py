@@ -54,6 +54,11 @@ def every(row: Row) -> bool:
     return bool(row)
 
 
+def drawn(row: Row) -> Ratio:
+    """A case of the population."""
+    return row["ratio"], f"{row['family']} {row['number']}"
+
+
 def by_hand(row: Row) -> Ratio:
     """The best variant of a kernel in Triton-C."""
     ours = min(us for name, us in row["us"].items() if name in row["made"])
@@ -69,6 +74,8 @@ TABLE: tuple[tuple[str, str, Callable[[Row], Ratio], Callable[[Row], bool]], ...
      lambda r: r["kind"] == "micro"),
     ("memory-bound kernels, 1 thread / memcpy", "cpu_memory", plain, lambda r: r["threads"] == 1),
     ("H200: `torch.compile`, models in halves / Inductor", "torch_gpu", with_graphs, every),
+    ("kernels that nobody named, drawn / the best of eager and Inductor", "population_gpu", drawn,
+     lambda r: "ratio" in r),
     ("bf16 products in four layouts / cuBLAS", "gpu_gemm_layouts", chosen, every),
     ("attention / cuDNN, FlashAttention-2, Triton", "gpu_attention", chosen, every),
     ("convolutions of ResNet-50 / cuDNN", "gpu_conv", fused, every),
