@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import operator
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -16,7 +15,7 @@ from torch._prims_common import make_contiguous_strides_for
 from graphfuse.artifact import Executable
 from graphfuse.errors import InputError
 from graphfuse.frontends.fx.importer import Part, loc_of, order_of, stored
-from graphfuse.frontends.fx.sizes import Stored, dims_of
+from graphfuse.frontends.fx.sizes import dims_of
 from graphfuse.ir.core import Func
 from graphfuse.runtime.direct import MAX_BOUND, Direct
 from graphfuse.runtime.gpu.arrays import ALIGNMENT
@@ -64,14 +63,14 @@ def readable(tensor: torch.Tensor, mask: int) -> torch.Tensor:
     raise InputError(f"expected a tensor of {tensor.numel()} elements in memory, found one whose memory was freed")
 
 
-def array_around(tensor: torch.Tensor, how: Stored, named: Mapping[str, int]) -> torch.Tensor:
-    """The elements of the array that a tensor is part of: of its memory, if all of them are there."""
-    count, before = math.prod(evaluate(d, named) for d in how.shape), tensor.storage_offset() - how.lead
+def array_around(tensor: torch.Tensor, lead: int, count: int) -> torch.Tensor:
+    """The `count` elements of the array that a tensor is part of: of its memory, if all of them are there."""
+    before = tensor.storage_offset() - lead
     if before >= 0 and (before + count) * tensor.itemsize <= tensor.untyped_storage().nbytes():
         return tensor.as_strided((count,), (1,), before)
     made = torch.empty(count, dtype=tensor.dtype, device=tensor.device)
     once = [1 if s == 0 else n for n, s in zip(tensor.shape, tensor.stride(), strict=True)]
-    made.as_strided(once, tensor.stride(), how.lead).copy_(tensor.as_strided(once, tensor.stride()))
+    made.as_strided(once, tensor.stride(), lead).copy_(tensor.as_strided(once, tensor.stride()))
     return made
 
 
@@ -92,8 +91,9 @@ class CompiledPart(torch.nn.Module):
         """Results with gaps, their sizes and strides."""
         self.inputs = len(part.inputs)
         fakes = [n.meta["val"] for n in part.inputs]
-        self.gapped = tuple((i, stored(f)) for i, f in enumerate(fakes) if order_of(f) is None)
-        """Inputs with gaps or overlaps, and the arrays that they are part of; without one they are copied."""
+        lie = [(i, stored(f)) for i, f in enumerate(fakes) if order_of(f) is None]
+        self.gapped = tuple((i, how and (how.lead, product(how.shape))) for i, how in lie)
+        """Inputs with gaps or overlaps. Where they are parts of arrays, what these have before them, and in all."""
         self.promised = tuple(
             (n.name, fake.dtype, product(dims_of(fake.shape))) for n, fake in zip(part.inputs, fakes, strict=True)
         )
@@ -199,8 +199,8 @@ class CompiledPart(torch.nn.Module):
         """The tensors; in the place of one with gaps the array that it is part of."""
         out = list(tensors)
         named = dict(zip(self.symbols, values, strict=True))
-        for i, how in self.gapped:
-            out[i] = out[i].contiguous() if how is None else array_around(out[i], how, named)
+        for i, array in self.gapped:
+            out[i] = array_around(out[i], array[0], evaluate(array[1], named)) if array else out[i].contiguous()
         return out
 
     def _load(self) -> Runner:

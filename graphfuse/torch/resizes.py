@@ -15,18 +15,15 @@ import torch
 from torch import fx
 from torch._C import DispatchKey
 
-_NAMES = (
-    "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "_upsample_nearest_exact1d",
-    "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "upsample_linear1d", "upsample_bilinear2d",
-    "upsample_trilinear3d", "upsample_bicubic2d",
-)  # fmt: skip
+from graphfuse.frontends.fx.ops.resize import OPERATORS
+
 _BEFORE_GRADIENTS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 """The keys by which torch decomposes an operator there."""
 
 
 @functools.cache
 def _overloads() -> list[Any]:
-    packets = [getattr(torch.ops.aten, name) for name in _NAMES]
+    packets = [getattr(torch.ops.aten, name) for names in OPERATORS.values() for name in names]
     return [getattr(p, overload) for p in packets for overload in ("default", "vec")]
 
 

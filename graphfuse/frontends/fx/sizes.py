@@ -204,7 +204,6 @@ class Stored:
     """Where the tensor begins along each of the array's axes."""
     step: int = 1
     """From one element to the next along the last axis."""
-
     lead: int = 0
     """Elements of the array before the tensor's first."""
 

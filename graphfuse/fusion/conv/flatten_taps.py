@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphfuse.dialects import graph
+from graphfuse.fusion.products.align_rows import UNIT
 from graphfuse.fusion.simplify.patterns import made_by
 from graphfuse.fusion.simplify.simplify_movement import permuted, reshaped
 from graphfuse.ir.core import Func, Op, Value, attr_dims, attr_ints, remade, tensor_of
@@ -35,8 +36,6 @@ from graphfuse.ir.rewrite import Rule, common_subexpressions, dead_code, rule, s
 from graphfuse.ir.types import BF16, F16
 from graphfuse.symbolic import static
 
-UNIT = 16
-"""Elements of 2 bytes in a sector of memory."""
 PARTS = 1024
 """Rows are filled up to a multiple of this, so that they divide into parts."""
 LEAST = 2048

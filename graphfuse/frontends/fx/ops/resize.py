@@ -8,7 +8,7 @@ own decompositions (`torch.resizes`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from graphfuse.frontends.emit import shape_of
-from graphfuse.frontends.fx.lowering import Arguments, Call, lowers
+from graphfuse.frontends.fx.lowering import Arguments, Call, Lowering, lowers
 from graphfuse.frontends.fx.ops.banded import Taps, mapped, static
 from graphfuse.frontends.host_values import Array
 from graphfuse.ir.core import Value
@@ -139,52 +139,35 @@ def triangle(axis: Axis) -> Taps:
     return Taps.of(out)
 
 
-@lowers(
-    aten.upsample_nearest1d.default,
-    aten.upsample_nearest2d.default,
-    aten.upsample_nearest3d.default,
-    filter_=nearest,
-)
-@lowers(
-    aten._upsample_nearest_exact1d.default,
-    aten._upsample_nearest_exact2d.default,
-    aten._upsample_nearest_exact3d.default,
-    filter_=nearest_exact,
-)
-@lowers(
-    aten.upsample_linear1d.default,
-    aten.upsample_bilinear2d.default,
-    aten.upsample_trilinear3d.default,
-    filter_=linear,
-)
-@lowers(aten.upsample_bicubic2d.default, filter_=cubic)
-@lowers(aten._upsample_bilinear2d_aa.default, filter_=triangle)
+OPERATORS: Mapping[Filter, Sequence[str]] = {
+    nearest: ("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d"),
+    nearest_exact: ("_upsample_nearest_exact1d", "_upsample_nearest_exact2d", "_upsample_nearest_exact3d"),
+    linear: ("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d"),
+    cubic: ("upsample_bicubic2d",),
+    triangle: ("_upsample_bilinear2d_aa",),
+}
+"""By how they resize; each has one for its gradient."""
+
+
+def _lowers_all(end: str = "") -> Callable[[Lowering], Lowering]:
+    """A lowering of all these operators, or of those whose names have this end."""
+
+    def register(fn: Lowering) -> Lowering:
+        for filter_, names in OPERATORS.items():
+            lowers(*(getattr(aten, name + end).default for name in names), filter_=filter_)(fn)
+        return fn
+
+    return register
+
+
+@_lowers_all()
 def resize(c: Call, self: Value, output_size: Sequence[Dim], how: Resizing, *, filter_: Filter) -> Value:
     is_moved = filter_ in (nearest, nearest_exact)
     c.want(is_moved or c.elem.is_float, "images of integers are resampled in integers")
     return _mapped(c, self, [a.taps for a in how.axes(c, filter_, shape_of(self)[2:], c.shape[2:])])
 
 
-@lowers(
-    aten.upsample_nearest1d_backward.default,
-    aten.upsample_nearest2d_backward.default,
-    aten.upsample_nearest3d_backward.default,
-    filter_=nearest,
-)
-@lowers(
-    aten._upsample_nearest_exact1d_backward.default,
-    aten._upsample_nearest_exact2d_backward.default,
-    aten._upsample_nearest_exact3d_backward.default,
-    filter_=nearest_exact,
-)
-@lowers(
-    aten.upsample_linear1d_backward.default,
-    aten.upsample_bilinear2d_backward.default,
-    aten.upsample_trilinear3d_backward.default,
-    filter_=linear,
-)
-@lowers(aten.upsample_bicubic2d_backward.default, filter_=cubic)
-@lowers(aten._upsample_bilinear2d_aa_backward.default, filter_=triangle)
+@_lowers_all("_backward")
 def resize_backward(
     c: Call, grad_output: Value, output_size: Sequence[Dim], input_size: Sequence[Dim], how: Resizing, *,
     filter_: Filter,
