@@ -29,15 +29,19 @@ def reasons(part: Partition) -> list[str]:
     return [d.reason for d in part.ledger if not d.fused]
 
 
+EXPONENTIALS = f"""
+    %m = graph.reduce(%x) {{axes = [1], keepdims = true, kind = "max"}} : tensor<(n)x1xf32>
+    %b = graph.broadcast(%m) {{shape = [(n), 8]}} : {ROWS}
+    %s = graph.sub(%x, %b) : {ROWS}
+    %e = graph.exp(%s) : {ROWS}
+    %t = graph.reduce(%e) {{axes = [1], keepdims = true, kind = "sum"}} : tensor<(n)x1xf32>"""
+
+
 def test_a_softmax_is_one_reduction() -> None:
     part = parted(
         f"%x: {ROWS}",
         f"""
-        %m = graph.reduce(%x) {{axes = [1], keepdims = true, kind = "max"}} : tensor<(n)x1xf32>
-        %b = graph.broadcast(%m) {{shape = [(n), 8]}} : {ROWS}
-        %s = graph.sub(%x, %b) : {ROWS}
-        %e = graph.exp(%s) : {ROWS}
-        %t = graph.reduce(%e) {{axes = [1], keepdims = true, kind = "sum"}} : tensor<(n)x1xf32>
+        {EXPONENTIALS}
         %c = graph.broadcast(%t) {{shape = [(n), 8]}} : {ROWS}
         %y = graph.div(%e, %c) : {ROWS}
         return(%y)""",
@@ -49,11 +53,7 @@ def test_a_softmax_is_one_reduction() -> None:
 LOSS = f"""
     %j = graph.cast(%i) {{to = i64}} : tensor<(n)x1xi64>
     %p = graph.take_along(%x, %j) {{axis = 1}} : tensor<(n)x1xf32>
-    %m = graph.reduce(%x) {{axes = [1], keepdims = true, kind = "max"}} : tensor<(n)x1xf32>
-    %b = graph.broadcast(%m) {{shape = [(n), 8]}} : {ROWS}
-    %s = graph.sub(%x, %b) : {ROWS}
-    %e = graph.exp(%s) : {ROWS}
-    %t = graph.reduce(%e) {{axes = [1], keepdims = true, kind = "sum"}} : tensor<(n)x1xf32>
+    {EXPONENTIALS}
     %d = graph.sub(%p, %m) : tensor<(n)x1xf32>
     %y = graph.sub(%d, %t) : tensor<(n)x1xf32>"""
 

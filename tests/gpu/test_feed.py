@@ -26,6 +26,14 @@ def fed(func):
     ]
 
 
+def is_fed_by_boxes(func):
+    """Its one product is right, and a tile for `wgmma` was chosen and made."""
+    outcome(func)
+    ((chosen, made, _),) = fed(func)
+    assert chosen
+    assert made
+
+
 @pytest.mark.parametrize("kind", ["product", "bytes_product", "convolution"])
 @pytest.mark.parametrize("seed", [pytest.param(s, marks=() if s < FEW else pytest.mark.full) for s in range(MANY)])
 def test_tiles_for_wgmma_get_it(seed, kind):
@@ -77,20 +85,14 @@ def test_several_products_of_one_step():
     text = """a = contract(x, v) {spec = "mk,nk->mn"}; b = contract(x, w) {spec = "mk,nk->mn"}; s = sigmoid(a);
         y = mul(s, b); return(y)"""
     func = graph_func("x: 72x16xf16, v: 40x16xf16, w: 40x16xf16", text)
-    outcome(func)
-    ((chosen, made, _),) = fed(func)
-    assert chosen
-    assert made
+    is_fed_by_boxes(func)
 
 
 @pytest.mark.parametrize("depth", [40, 136])
 def test_every_part_of_a_sum_of_products_is_a_box(depth):
     text = 'y = contract_parts(a, b, v, w) {spec = "mk,kn->mn"}; return(y)'
     func = graph_func("a: 72x@xbf16, b: 72x@xbf16, v: @x48xbf16, w: @x48xbf16".replace("@", str(depth)), text)
-    outcome(func)
-    ((chosen, made, _),) = fed(func)
-    assert chosen
-    assert made
+    is_fed_by_boxes(func)
 
 
 @pytest.mark.parametrize(
@@ -105,10 +107,7 @@ def test_every_part_of_a_sum_of_products_is_a_box(depth):
 )
 def test_innermost_dims_of_rows_and_of_k_are_boxes(params, spec):
     func = graph_func(params, f'y = contract(x, w) {{spec = "{spec}"}}; return(y)')
-    outcome(func)
-    ((chosen, made, _),) = fed(func)
-    assert chosen
-    assert made
+    is_fed_by_boxes(func)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +177,4 @@ def test_one_row_of_positions_whose_taps_lie_apart(low):
         layout = "nhwc"}; z = neg(y); return(z)"""
     text = f"p = pad(x) {{low = [0, {low}, 0], high = [0, 0, 0], value = 0.0}}; y = {conv}"
     func = graph_func("x: 1x83x32xbf16, w: 5x32x40xbf16", " ".join(text.split()))
-    outcome(func)
-    ((chosen, made, _),) = fed(func)
-    assert chosen
-    assert made
+    is_fed_by_boxes(func)
