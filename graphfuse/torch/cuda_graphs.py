@@ -41,7 +41,7 @@ def recording_of(
     devices = {v.device for v in values if isinstance(v, torch.Tensor)}
     if len(devices) != 1 or (device := next(iter(devices))).type != "cuda":
         return None, f"its tensors are on {', '.join(sorted(map(str, devices))) or 'no device'}"
-    if name := _unsafe(externs):
+    if name := _unsafe(externs) or _chosen(gm):
         return None, f"{name} cannot be recorded"
     mutated = _mutated(gm)
     if not set(mutated) <= set(static):
@@ -71,7 +71,18 @@ _MASKS = (torch.bool, torch.uint8)
 
 
 def _indices(node: fx.Node) -> Iterator[fx.Node]:
-    return (n for n in node.args[1] if isinstance(n, fx.Node))  # type: ignore[union-attr]
+    _, indices = node.args
+    assert isinstance(indices, (list, tuple))
+    return (n for n in indices if isinstance(n, fx.Node))
+
+
+_CHOOSE = ("cond", "while_loop", "while_loop_stack_output")
+"""Operators that choose what runs by what is computed: a recording would always do as the first run did."""
+
+
+def _chosen(gm: fx.GraphModule) -> str:
+    calls = (n for n in gm.graph.nodes if isinstance(n.target, torch._ops.HigherOrderOperator))
+    return next((n.name for n in calls if n.target.name() in _CHOOSE), "")
 
 
 def _mutated(gm: fx.GraphModule) -> tuple[int, ...]:

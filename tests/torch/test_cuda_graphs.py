@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
-from graphfuse.torch.cuda_graphs import _unsafe  # noqa: E402
+from graphfuse.torch.cuda_graphs import _chosen, _unsafe  # noqa: E402
 
 X, AT = torch.arange(12.0).reshape(4, 3), torch.tensor([2, 0])
 CALLS = {
@@ -25,3 +25,9 @@ def test_only_sizes_that_depend_on_data_cannot_be_recorded(name):
     calls = [n for n in graph.nodes if n.op == "call_function"]
     assert calls
     assert _unsafe(calls) == unsafe
+
+
+def test_what_chooses_by_what_is_computed_cannot_be_recorded():
+    chosen = make_fx(lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)))(X)
+    assert _chosen(chosen) == "cond"
+    assert not _chosen(make_fx(torch.sin)(X))
