@@ -79,7 +79,7 @@ def conv_text(conv: Conv, tile: WgmmaTile | None = None, attrs: Mapping[str, int
     """The block function of a convolution of the images x with w [kh, kw, c, o], bias, and residual if there is one."""
     if tile is None:
         return to_text(_kernel(conv))
-    with patch.object(gpu_matmul_tile, "wgmma_tile", lambda *_, **__: tile):
+    with patch.object(gpu_matmul_tile, "wgmma_tiles", lambda *_, **__: [tile]):
         func = _kernel(conv)
     return to_text(Func(func.name, func.body, {**func.attrs, **(attrs or {})}, func.dims))
 

@@ -47,9 +47,10 @@ def region_text(
     """
     if tile is None:
         return to_text(_kernel(gemm, target))
-    chosen = patch.multiple(gpu_matmul_tile, wgmma_tile=lambda *_, **__: tile, step_bytes=lambda *_: step_bytes)
+    chosen = patch.multiple(gpu_matmul_tile, wgmma_tiles=lambda *_, **__: [tile], step_bytes=lambda *_: step_bytes)
     if isinstance(tile, ProductTile):
-        chosen = patch.multiple(gpu_contraction, product_tile=lambda *_, **__: tile, boxed_tile=lambda *_, **__: tile)
+        alone = {name: lambda *_, **__: [tile] for name in ("product_tiles", "boxed_tiles")}
+        chosen = patch.multiple(gpu_contraction, **alone)
     with chosen, WHOLE, ROWS["as stored"]:
         func = _kernel(gemm, target)
     return to_text(Func(func.name, func.body, {**func.attrs, **(attrs or {})}, func.dims))

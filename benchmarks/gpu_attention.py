@@ -62,12 +62,12 @@ VARIANTS = {
 
 def block_text(attention: Attention, variant: Variant) -> str:
     """The block function."""
-    choose = gpu_attention_tile.attention_tile
+    choose = gpu_attention_tile.attention_tiles
 
-    def tile(*args: Any) -> AttentionTile:
-        return replace(choose(*args), **dict(variant.tile))
+    def tiles(*args: Any) -> list[AttentionTile]:
+        return [replace(choose(*args)[0], **dict(variant.tile))]
 
-    with patch.object(gpu_attention_tile, "attention_tile", tile):
+    with patch.object(gpu_attention_tile, "attention_tiles", tiles):
         func, _ = compiled(attention)
     return to_text(Func(func.name, func.body, {**func.attrs, **dict(variant.attrs)}, func.dims))
 

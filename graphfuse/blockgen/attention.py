@@ -13,6 +13,7 @@ The pointwise parts (scale, masks, guards) are whatever the region's body says.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import AtIndex, Carried, Fold, RowTiles, fold_row, for_piece, for_row_tiles, programs
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import Depth, Product, accumulate, column_lane, pack_panel, product_of, store_results
-from graphfuse.blockgen.tiling import matmul_tile, pieces
+from graphfuse.blockgen.tiling import MatmulTile, matmul_tiles, pieces
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Value, made_of
 from graphfuse.symbolic import Dim, ceildiv, product, sym
@@ -64,9 +65,14 @@ class AttentionKernel:
         machine = kernel.machine
         self.lanes = machine.lanes(accumulator(self.elem))
         self.width = _width(self.keys, 2, self.lanes)
-        depth = product(self.roles.scores.depth)
-        self.tile = matmul_tile(machine, accumulator(self.elem), self.rows, 2, depth, kernel.space.ranges)
         self.padded = ceildiv(self.keys, self.width) * self.width
+
+    @functools.cached_property
+    def tile(self) -> MatmulTile:
+        """Of both products."""
+        kernel, depth = self.kernel, product(self.roles.scores.depth)
+        elem = accumulator(self.elem)
+        return kernel.chosen(matmul_tiles(kernel.machine, elem, self.rows, 2, depth, kernel.space.ranges))
 
     def _find_roles(self) -> Roles:
         scores, output = product_of(self.first), product_of(self.second)

@@ -38,7 +38,7 @@ from graphfuse.blockgen.products import (
     store_results,
     sum_in_runs,
 )
-from graphfuse.blockgen.tiling import MatmulTile, matmul_tile, panel_vectors, pieces
+from graphfuse.blockgen.tiling import MatmulTile, matmul_tiles, panel_vectors, pieces
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Trait, Value
 from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, minimum, mod, product, sym
@@ -129,7 +129,7 @@ class ContractionKernel:
         self.contiguous = self._affine(vectors * lanes)
         self.packs_rows = False
         if self.elementwise:
-            tile = matmul_tile(kernel.machine, elem, row_extent, 2 * vectors, depth, kernel.space.ranges)
+            tile = matmul_tiles(kernel.machine, elem, row_extent, 2 * vectors, depth, kernel.space.ranges)[0]
             self.tile = MatmulTile(min(tile.rows, 4), vectors, 1)
         else:
             row = names[self.dims[self.row_dim].last] if self.row_dim is not None else ""
@@ -137,7 +137,8 @@ class ContractionKernel:
             stride = next((s for s in strides if s), 0)
             if self.in_fours:
                 stride = stride // FOUR  # of lanes, which is what the tile is made of
-            self.tile = matmul_tile(kernel.machine, elem, row_extent, vectors, depth, kernel.space.ranges, stride)
+            tiles = matmul_tiles(kernel.machine, elem, row_extent, vectors, depth, kernel.space.ranges, stride)
+            self.tile = kernel.chosen(tiles)
             self.packs_rows = self._worth_packing_rows(lhs, row, row_extent, columns, vectors * lanes)
             many = isinstance(row_extent, int) and row_extent >= MANY * self.tile.rows
             if self.packs_rows or (many and self._is_far(self.rhs_reads, vectors * lanes)):

@@ -172,7 +172,8 @@ class GpuAttention(AttentionKernel):
         rows, keys = (at_most(d, ranges) for d in (self.rows, self.keys))
         heads = at_most(positions([self.shape[i] for i in self.roles.outer]), ranges)
         depth = power_of_two(at_most(self.depth, ranges))
-        return gpu_attention_tile.attention_tile(depth, values, rows, keys, heads, machine)
+        tiles = gpu_attention_tile.attention_tiles(depth, values, rows, keys, heads, machine)
+        return self.kernel.chosen(tiles)
 
     def _sizes(self, values: int) -> tuple[int, int, int]:
         """(Rows, keys, warps) of a program: as many rows as there are programs for all multiprocessors with."""

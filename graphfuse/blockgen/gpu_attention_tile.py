@@ -9,7 +9,7 @@ longest first. Measured on an H200 with 512 and 4096 keys; what lies between is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphfuse.targets.machine import Machine
 
@@ -38,15 +38,23 @@ class AttentionTile:
     query_words: bool = False
     """Queries stay in registers."""
 
+    def __str__(self) -> str:
+        more = f" persistent={self.persistent}" if self.persistent else f" resident={self.resident}"
+        return f"{self.rows}x{self.keys}{more}{' turns' * self.turns}{' words' * self.query_words}"
 
-def attention_tile(depth: int, values: int, rows: int, keys: int, heads: int, machine: Machine) -> AttentionTile:
-    """For padded `depth` and `values`, and at most so many rows, keys and heads (of all batches)."""
+
+def attention_tiles(depth: int, values: int, rows: int, keys: int, heads: int, machine: Machine) -> list[AttentionTile]:
+    """For padded `depth` and `values`, and at most so many rows, keys and heads (of all batches); the best first."""
     wanted = max(KEYS[-1], 1 << (max(keys, 1) - 1).bit_length())
     fitting = [k for k in KEYS if max(depth, values) <= 128 or k <= 64]
     fitting = [k for k in fitting if k // 2 + k // 4 + values // 2 <= MOST_REGISTERS]
     width = min(max(fitting, default=KEYS[-1]), wanted)
     narrow = max(depth, values) <= NARROW
     programs = heads * -(-rows // (2 * WARPGROUP_ROWS))
-    if rows <= WARPGROUP_ROWS or programs < machine.multiprocessors or (narrow and keys <= machine.gpu.short_walk):
-        return AttentionTile(WARPGROUP_ROWS, width, resident=2 if narrow else 1)
-    return AttentionTile(2 * WARPGROUP_ROWS, width, persistent=1)
+    one = AttentionTile(WARPGROUP_ROWS, width, resident=2 if narrow else 1)
+    if rows <= WARPGROUP_ROWS:
+        return [one]
+    two = AttentionTile(2 * WARPGROUP_ROWS, width, persistent=1)
+    few = programs < machine.multiprocessors or (narrow and keys <= machine.gpu.short_walk)
+    words = [replace(t, query_words=True) for t in (one, two)]
+    return [*((one, two) if few else (two, one)), replace(two, persistent=0), replace(two, turns=True), *words]

@@ -25,7 +25,7 @@ from graphfuse.blockgen.evaluate import Lane, accumulator
 from graphfuse.blockgen.gpu_axis_reduction import AxisReduction, Terms
 from graphfuse.blockgen.gpu_epilogue_cost import epilogue_ns
 from graphfuse.blockgen.gpu_factors import Boxed, Factor, Roles, find_box, find_windows, step_of
-from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE, ProductTile, boxed_tile, product_tile, streamed_tile
+from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE, ProductTile, boxed_tiles, product_tiles, streamed_tiles
 from graphfuse.blockgen.gpu_pointwise import Tiling, held_of_row
 from graphfuse.blockgen.gpu_tiles import (
     SECTOR_BYTES,
@@ -276,18 +276,19 @@ class GpuContraction(ContractionKernel):
         made = self.described(feed)
         if feed.step:
             made = replace(made, windows=True, epilogue_ns=self._epilogue_ns())
-            tile = boxed_tile(self.machine, elem, made, step=feed.step)
+            tiles = boxed_tiles(self.machine, elem, made, step=feed.step)
         elif feed.boxes:
             ns = self._epilogue_ns()
             exchanges = ns > self.machine.gpu.epilogue.plain_ns and self._is_stored_by_lanes()
             made = replace(made, in_lines=self._contiguous_columns(), exchanges=exchanges, epilogue_ns=ns)
             made = replace(made, aligned=self.has_whole_sectors(feed))
-            tile = boxed_tile(self.machine, elem, made, step=self._line_step())
+            tiles = boxed_tiles(self.machine, elem, made, step=self._line_step())
         else:
             by_registers, copied = self._passes_registers(), self._is_copied(rows)
-            tile = product_tile(self.machine, elem, made, by_registers=by_registers, copied=copied)
+            tiles = product_tiles(self.machine, elem, made, by_registers=by_registers, copied=copied)
         if self._is_converted() and made.m <= MOST_STREAMED:
-            tile = streamed_tile(self.machine, elem, made, self.work.block if self.work.scale else 0)
+            tiles = streamed_tiles(self.machine, elem, made, self.work.block if self.work.scale else 0)
+        tile = kernel.chosen(tiles)
         if self.work.terms and len(kernel.outputs) > 1:
             tile = replace(tile, k=tile.k // 2)  # what is stored takes shared memory too
         extents = [self.dims[i].extent for i in others]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from graphfuse.blockgen.gpu_mma_tile import mma_tile
+from graphfuse.blockgen.gpu_mma_tile import MmaTile, mma_tiles
 from graphfuse.blockgen.gpu_tiles import power_of_two
-from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, Product, WgmmaTile, step_bytes, wgmma_tile
+from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, Product, WgmmaTile, step_bytes, wgmma_tiles
 from graphfuse.ir.types import Scalar
 from graphfuse.targets.machine import Machine
 from graphfuse.targets.profiles.h200 import Rates
@@ -38,11 +38,16 @@ class ProductTile:
     wgmma: WgmmaTile | None = None
     """Set where warpgroups make the product."""
 
+    def __str__(self) -> str:
+        if self.wgmma:
+            return str(self.wgmma)
+        return f"{self.m}x{self.n} k={self.k} warps={self.warps} stages={self.stages}"
 
-def product_tile(
+
+def product_tiles(
     machine: Machine, elem: Scalar, p: Product, *, by_registers: bool = False, copied: bool = False
-) -> ProductTile:
-    """The tile whose programs take least time: waves over the multiprocessors times the time of one tile.
+) -> list[ProductTile]:
+    """Tiles, first those whose programs take least time: waves over the multiprocessors times the time of one tile.
 
     `by_registers`: an operand's rows begin at addresses from which nothing is copied to shared memory by itself.
     `copied`: both operands are copied as they are.
@@ -52,41 +57,50 @@ def product_tile(
     if elem.bytes <= 2 and copied and not by_registers:
         return _copied(machine, elem, p, largest)
     candidates = (t for t in _candidates(machine, elem, p.k_bytes // elem.bytes) if t.m * t.n <= largest)
-    return min(candidates, key=lambda t: (_cost(machine, elem, t, p), -t.m * t.n))
+    return sorted(candidates, key=lambda t: (_cost(machine, elem, t, p), -t.m * t.n))
 
 
-def _copied(machine: Machine, elem: Scalar, p: Product, largest: int) -> ProductTile:
+def _copied(machine: Machine, elem: Scalar, p: Product, largest: int) -> list[ProductTile]:
     """Where tensor cores multiply what is copied to shared memory."""
     k_bytes = p.k_bytes * max(p.terms, 1)
-    tile = mma_tile(machine, p.m, p.n, k_bytes, p.batch, largest)
-    step = max(LEAST_SIDE, min(tile.step // elem.bytes, power_of_two(k_bytes // elem.bytes)))
-    return ProductTile(tile.m, tile.n, step, tile.warps, tile.stages)
+
+    def step(tile: MmaTile) -> int:
+        return max(LEAST_SIDE, min(tile.step // elem.bytes, power_of_two(k_bytes // elem.bytes)))
+
+    tiles = mma_tiles(machine, p.m, p.n, k_bytes, p.batch, largest)
+    return [ProductTile(t.m, t.n, step(t), t.warps, t.stages) for t in tiles]
 
 
-def boxed_tile(machine: Machine, elem: Scalar, p: Product, *, step: int = 0) -> ProductTile:
+def boxed_tiles(machine: Machine, elem: Scalar, p: Product, *, step: int = 0) -> list[ProductTile]:
     """The same where `wgmma` makes the product and boxes of whole steps of k are copied, filled up with zeros.
 
     `step` is what one has of k where an image is read in windows; else it is a line of shared memory.
     """
-    tile = wgmma_tile(machine, p)
-    deep = STEP_BYTES if p.terms or p.results > 1 else step_bytes(machine, tile, p.k_bytes)
-    return ProductTile(tile.m * tile.rows, tile.n * tile.columns, step or deep // elem.bytes, 8, 2, tile)
+
+    def deep(tile: WgmmaTile) -> int:
+        nbytes = STEP_BYTES if p.terms or p.results > 1 else step_bytes(machine, tile, p.k_bytes)
+        return step or nbytes // elem.bytes
+
+    return [ProductTile(t.m * t.rows, t.n * t.columns, deep(t), 8, 2, t) for t in wgmma_tiles(machine, p)]
 
 
-def streamed_tile(machine: Machine, elem: Scalar, p: Product, scaled: int = 0) -> ProductTile:
-    """The tile where few rows meet a matrix of bytes, and loading that takes time: long steps, many on the way.
+def streamed_tiles(machine: Machine, elem: Scalar, p: Product, scaled: int = 0) -> list[ProductTile]:
+    """Tiles where few rows meet a matrix of bytes, and loading that takes time: long steps, many on the way.
 
     Where `scaled` elements along k share a scale, they are a step.
     """
     k = p.k_bytes // elem.bytes
     rows = max(LEAST_SIDE, min(64, power_of_two(p.m)))
-    columns = STREAMED_COLUMNS
-    if -(-p.m // rows) * -(-p.n // columns) * p.batch < machine.multiprocessors:
-        columns //= 2
+    wide = STREAMED_COLUMNS
+    is_few = -(-p.m // rows) * -(-p.n // wide) * p.batch < machine.multiprocessors
     step = max(LEAST_SIDE, min(STREAMED_STEP, power_of_two(k), scaled or k))
-    stage = step * (rows * elem.bytes + columns)
-    stages = max(2, min(4, (machine.shared_bytes - 8192) // stage, -(-k // step)))
-    return ProductTile(rows, columns, step, columns // 16, stages)
+
+    def tile(columns: int) -> ProductTile:
+        stage = step * (rows * elem.bytes + columns)
+        stages = max(2, min(4, (machine.shared_bytes - 8192) // stage, -(-k // step)))
+        return ProductTile(rows, columns, step, columns // 16, stages)
+
+    return [tile(c) for c in ((wide // 2, wide) if is_few else (wide, wide // 2))]
 
 
 def _candidates(machine: Machine, elem: Scalar, k: int) -> Iterator[ProductTile]:

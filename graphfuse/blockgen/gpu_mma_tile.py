@@ -69,14 +69,14 @@ SHAPES = (
 """Rows, columns and warps."""
 
 
-def mma_tile(machine: Machine, m: int, n: int, k_bytes: int, batch: int = 1, largest: int = 1 << 15) -> MmaTile:
-    """The tile of at most `largest` elements that takes least time; of equals the largest, with most stages."""
+def mma_tiles(machine: Machine, m: int, n: int, k_bytes: int, batch: int = 1, largest: int = 1 << 15) -> list[MmaTile]:
+    """Those of at most `largest` elements by the time they take; of equals the largest, with most stages, first."""
     tiles = [t for t in _candidates(k_bytes) if t.m * t.n <= largest and t.resident(machine.shared_bytes)]
 
     def rank(t: MmaTile) -> tuple[float, int, int]:
         return clocks(t, machine, m, n, k_bytes, batch), -t.m * t.n, -t.stages
 
-    return min(tiles, key=rank)
+    return sorted(tiles, key=rank)
 
 
 def _candidates(k_bytes: int) -> Iterator[MmaTile]:

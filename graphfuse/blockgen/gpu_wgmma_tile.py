@@ -77,6 +77,12 @@ class WgmmaTile:
         """The attribute of the function."""
         return "pingpong" if self.pingpong else "stream" if self.stream else "cooperative"
 
+    def __str__(self) -> str:
+        more = f" persistent={self.per_multiprocessor}" if self.per_multiprocessor > 1 else ""
+        more += f" split={self.split}" if self.split > 1 else ""
+        more += f" share={self.rows}x{self.columns}" if self.shared > 1 else ""
+        return f"{'p' if self.pingpong else ''}{self.m}x{self.n}{more}{' stream=1' if self.stream else ''}"
+
 
 TILES = (
     WgmmaTile(128, 192, pingpong=True), WgmmaTile(128, 256, rows=2), WgmmaTile(128, 192, pingpong=True, rows=2),
@@ -108,6 +114,11 @@ _MOST_EXCHANGING = 128
 
 def wgmma_tile(machine: Machine, p: Product) -> WgmmaTile:
     """The tile that takes least time."""
+    return wgmma_tiles(machine, p)[0]
+
+
+def wgmma_tiles(machine: Machine, p: Product) -> list[WgmmaTile]:
+    """All that there is room for, the one that takes least time first."""
     tiles = _candidates(p.n, p.steps, FOR_WINDOWS if p.windows else TILES if p.results == 1 else FOR_SEVERAL)
     tiles = (t for t in tiles if (not p.terms or _has_room_for_sums(t)) and (p.results == 1 or _has_room(t, p.results)))
     tiles = (t for t in tiles if t.shared == 1 or not (p.terms or p.results > 1))
@@ -115,7 +126,8 @@ def wgmma_tile(machine: Machine, p: Product) -> WgmmaTile:
     tiles = (t for t in tiles if not p.in_lines or t.n <= _LINE or t.n % _LINE == 0)
     times = {t: microseconds(t, machine, p) for t in tiles}
     least = min(times.values())
-    return next(t for t, us in times.items() if us <= least * _ABOUT)
+    best = next(t for t, us in times.items() if us <= least * _ABOUT)
+    return sorted(times, key=lambda t: (t != best, times[t]))
 
 
 def step_bytes(machine: Machine, tile: WgmmaTile, k_bytes: int) -> int:

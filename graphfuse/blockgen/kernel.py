@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from graphfuse.blockgen.access import AccessAnalysis, Accesses
 from graphfuse.blockgen.evaluate import Evaluator, Leaf, leaf_of
@@ -16,6 +17,8 @@ from graphfuse.ir.types import I64, Ptr, Scalar, Tensor
 from graphfuse.symbolic import Dim, product
 from graphfuse.targets.machine import Machine
 
+T = TypeVar("T")
+
 
 class Kernel:
     """A region being emitted: parameters are the region's inputs, its outputs, then the symbols it mentions."""
@@ -24,6 +27,8 @@ class Kernel:
         self.region = region
         self.name = name
         self.machine = machine
+        self.schedules: tuple[str, ...] = ()
+        """Names of the ways to make it, the one that a model of the time prefers first; none if there is one only."""
         self.symbols = tuple(sorted(ranges))
         self.space = IndexSpace(ranges)
         self.ev = Evaluator(self.space, HANDLERS)
@@ -56,6 +61,12 @@ class Kernel:
         for value in self.body.params.values:
             if self._is_large(tensor_of(value)):
                 self.ev.leaves[value] = replace(self.ev.leaves[value], ahead=distance(element_of(value)))
+
+    def chosen(self, ways: Sequence[T]) -> T:
+        """The way that the region asks for by its name, else the first, which a model of the time prefers."""
+        named = {str(way): way for way in ways}
+        self.schedules = tuple(named) if len(named) > 1 else ()
+        return named.get(str(self.region.attrs.get("schedule", "")), ways[0])
 
     @property
     def work(self) -> list[Op]:

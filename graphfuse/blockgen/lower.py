@@ -58,13 +58,26 @@ def lower_region(
     region: Op, name: str, ranges: Mapping[str, tuple[int, int]], machine: Machine, emitters: Emitters = EMITTERS
 ) -> Func:
     """The block function that computes `region`; parameters: inputs, outputs, then the symbols of `ranges`."""
-    mentioned = region_symbols(region)
-    kernel = Kernel(region, name, {n: r for n, r in ranges.items() if n in mentioned}, machine)
+    kernel = _kernel(region, name, ranges, machine)
     if all(isinstance(t, Tensor) and t.elements == 0 for t in region.types):
         return kernel.finish(0, 1)
     func = dead_code(common_subexpressions(emitters[str(region.attrs["kind"])](kernel)))
     verify(func)
     return func
+
+
+def schedules_of(
+    region: Op, ranges: Mapping[str, tuple[int, int]], machine: Machine, emitters: Emitters = EMITTERS
+) -> tuple[str, ...]:
+    """Names of the ways to make a region's kernel, the one that is taken unasked first; none if there is one only."""
+    kernel = _kernel(region, "k", ranges, machine)
+    emitters[str(region.attrs["kind"])](kernel)
+    return kernel.schedules
+
+
+def _kernel(region: Op, name: str, ranges: Mapping[str, tuple[int, int]], machine: Machine) -> Kernel:
+    mentioned = region_symbols(region)
+    return Kernel(region, name, {n: r for n, r in ranges.items() if n in mentioned}, machine)
 
 
 def region_symbols(region: Op) -> frozenset[str]:

@@ -86,6 +86,9 @@ class MatmulTile:
     vectors: int
     k_step: int
 
+    def __str__(self) -> str:
+        return f"{self.rows}x{self.vectors} k={self.k_step}"
+
 
 def panel_vectors(machine: Machine, elem: Scalar, rows: Dim, columns: Dim) -> int:
     """Vectors side by side in one panel of B: two, or four when a single row must hide the latency alone."""
@@ -102,7 +105,7 @@ DYNAMIC_ROWS = 8
 """Tile height when nothing is known of the number of rows."""
 
 
-def matmul_tile(
+def matmul_tiles(
     machine: Machine,
     elem: Scalar,
     rows: Dim,
@@ -110,8 +113,8 @@ def matmul_tile(
     depth: Dim,
     ranges: Ranges | None = None,
     row_stride: Dim = 0,
-) -> MatmulTile:
-    """The tile height that wastes least: accumulators plus one B row and one broadcast fit the registers.
+) -> list[MatmulTile]:
+    """Tiles whose accumulators plus one B row and one broadcast fit the registers; first the height that wastes least.
 
     Symbolic rows are judged at the symbols' lower bounds: `49*batch` is usually a few times 49. Rows of A that lie a
     multiple of `ALIAS_BYTES` apart (`row_stride`, in elements) share one cache set: no more of them than it has ways.
@@ -120,17 +123,17 @@ def matmul_tile(
     most = max(1, min(14, budget // vectors))
     if isinstance(row_stride, int) and row_stride and row_stride * elem.bytes % ALIAS_BYTES == 0:
         most = min(most, CACHE_WAYS)
-    k_step = next((k for k in (4, 2) if isinstance(depth, int) and depth % k == 0), 1)
+    steps = [k for k in (4, 2) if isinstance(depth, int) and depth % k == 0] or [1]
     if not isinstance(rows, int):
         least = bounds(rows, ranges or {})[0]
         if least < DYNAMIC_ROWS:
-            return MatmulTile(min(DYNAMIC_ROWS, most), vectors, k_step)
+            return [MatmulTile(min(DYNAMIC_ROWS, most), vectors, steps[0])]
         rows = least
-    return MatmulTile(_least_waste(rows, most), vectors, k_step)
+    return [MatmulTile(r, vectors, k) for k in steps for r in _by_waste(rows, most)]
 
 
-def _least_waste(rows: int, most: int) -> int:
-    """The tile height up to `most` whose tiles cover `rows` with the fewest computed rows; ties go to the taller."""
+def _by_waste(rows: int, most: int) -> list[int]:
+    """Tile heights up to `most`, first those that cover `rows` with the fewest computed rows; ties go to the taller."""
     if rows <= most:
-        return rows
-    return min(range(max(1, most // 2), most + 1), key=lambda r: (-(-rows // r) * r, -r))
+        return [rows]
+    return sorted(range(max(1, most // 2), most + 1), key=lambda r: (-(-rows // r) * r, -r))

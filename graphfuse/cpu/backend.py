@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from graphfuse.artifact import Code, Plan
 from graphfuse.blockgen.graft import why_not_graft
-from graphfuse.blockgen.lower import EMITTERS, lower_region
+from graphfuse.blockgen.lower import EMITTERS, lower_region, schedules_of
 from graphfuse.blockgen.numerics import apply_numerics
 from graphfuse.cpu import lower as cpu
 from graphfuse.cpu.graph_passes import graph_passes
@@ -50,6 +50,10 @@ class Backend:
     def lower_region(self, region: Op, name: str, ranges: Ranges, machine: Machine) -> Func:
         """By the emitters for CPUs."""
         return lower_region(region, name, ranges, machine, EMITTERS)
+
+    def schedules(self, region: Op, ranges: Ranges) -> tuple[str, ...]:
+        """Tiles."""
+        return schedules_of(region, ranges, self.machine, EMITTERS)
 
     def rounded(self, func: Func, numerics: Numerics) -> Func:
         """Of sums of products, with fma or without."""

@@ -552,9 +552,12 @@ def topk(x: Type, *, k: Dim, axis: int, largest: bool = True) -> tuple[Type, Typ
 
 @opdef("graph.region", Trait.PURE, Trait.ISOLATED)
 def region(
-    *inputs: Type, kernel: str, kind: str, in_place: tuple[int, ...] = (), bodies: tuple[Block, ...]
+    *inputs: Type, kernel: str, kind: str, in_place: tuple[int, ...] = (), schedule: str = "", bodies: tuple[Block, ...]
 ) -> tuple[Type, ...]:
     """The graph ops of one kernel: operands are read from memory, what the body yields is written to memory.
+
+    `schedule` names the one of several ways to make the kernel that was found to be fastest; else a model of the time
+    chooses.
 
     The first results are written over the operands with the numbers `in_place`: their memory holds them already, and
     the kernel, which does not read them elsewhere, stores what scatters change.

@@ -8,7 +8,7 @@ from dataclasses import replace
 from graphfuse.artifact import Plan
 from graphfuse.blockgen.gpu_several_products import saved_together
 from graphfuse.blockgen.graft import why_not_graft
-from graphfuse.blockgen.lower import GPU_EMITTERS, lower_region
+from graphfuse.blockgen.lower import GPU_EMITTERS, lower_region, schedules_of
 from graphfuse.blockgen.numerics import apply_numerics
 from graphfuse.dialects.gpu import WITHOUT_WGMMA
 from graphfuse.fusion.regions.partition import Decision
@@ -66,6 +66,10 @@ class Backend:
     def lower_region(self, region: Op, name: str, ranges: Ranges, machine: Machine) -> Func:
         """By the emitters for GPUs."""
         return lower_region(region, name, ranges, machine, GPU_EMITTERS)
+
+    def schedules(self, region: Op, ranges: Ranges) -> tuple[str, ...]:
+        """Tiles."""
+        return schedules_of(region, ranges, self.machine, GPU_EMITTERS)
 
     def rounded(self, func: Func, numerics: Numerics) -> Func:
         """Also told to the code generator, which has approximations."""

@@ -71,6 +71,10 @@ class Backend(Protocol):
         """The block function that computes a region, on this machine or one like it."""
         ...
 
+    def schedules(self, region: Op, ranges: Ranges) -> tuple[str, ...]:
+        """Names of the ways to make a region's kernel, the one taken unasked first; none if there is one only."""
+        ...
+
     def rounded(self, func: Func, numerics: Numerics) -> Func:
         """A block function with the roundings that `numerics` asks for."""
         ...

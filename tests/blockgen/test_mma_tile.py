@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphfuse.blockgen.gpu_mma_tile import SHAPES, MmaTile, clocks, mma_tile
+from graphfuse.blockgen.gpu_mma_tile import SHAPES, MmaTile, clocks, mma_tiles
 from graphfuse.targets.profiles.nvidia import GPUS
 
 PARTS = {name: p.machine for name, p in GPUS.items()}
@@ -38,7 +38,7 @@ def test_blocks_of_a_multiprocessor(tile, shared_bytes, blocks):
 
 @pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
 def test_large_products_have_large_tiles(part):
-    tile = mma_tile(part, 8192, 8192, 8192)
+    tile = mma_tiles(part, 8192, 8192, 8192)[0]
     assert tile.m * tile.n == 64 * 64 * tile.warps
     assert tile.stages > 2 or tile.step == 128
 
@@ -47,18 +47,18 @@ def test_large_products_have_large_tiles(part):
 @pytest.mark.parametrize("shape", [(1, 1, 1), (16, 16, 16), (64, 4096, 4096), (4095, 4097, 1000), (50304, 8, 768)])
 def test_every_shape_has_a_tile(part, shape):
     m, n, k = shape
-    tile = mma_tile(part, m, n, 2 * k)
+    tile = mma_tiles(part, m, n, 2 * k)[0]
     assert tile.resident(part.shared_bytes)
     assert (tile.m, tile.n, tile.warps) in SHAPES
 
 
 def test_every_multiprocessor_has_a_tile_where_that_pays():
-    tile = mma_tile(H200, 1024, 1024, 8192)
+    tile = mma_tiles(H200, 1024, 1024, 8192)[0]
     assert H200.multiprocessors / 2 < (1024 // tile.m) * (1024 // tile.n) <= H200.multiprocessors
 
 
 def test_largest():
-    tile = mma_tile(H200, 8192, 8192, 8192, 1, 64 * 128)
+    tile = mma_tiles(H200, 8192, 8192, 8192, 1, 64 * 128)[0]
     assert tile.m * tile.n == 64 * 128
 
 
@@ -84,7 +84,7 @@ def by_name(name):
 @pytest.mark.parametrize("shape", MEASURED, ids=str)
 def test_the_choice_is_the_best_measured(shape):
     m, n, k = shape
-    tile, best = mma_tile(H200, m, n, 2 * k), by_name(next(iter(MEASURED[shape])))
+    tile, best = mma_tiles(H200, m, n, 2 * k)[0], by_name(next(iter(MEASURED[shape])))
     assert (tile.m, tile.n, tile.warps, tile.step) == (best.m, best.n, best.warps, best.step)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from graphfuse.blockgen.gpu_epilogue_cost import epilogue_ns
-from graphfuse.blockgen.gpu_matmul_tile import boxed_tile
+from graphfuse.blockgen.gpu_matmul_tile import boxed_tiles
 from graphfuse.blockgen.gpu_wgmma_tile import TILES, Product, WgmmaTile, microseconds, wgmma_tile
 from graphfuse.blockgen.kernel import Kernel
 from graphfuse.blockgen.lower import GPU_EMITTERS, lower_region
@@ -143,15 +143,17 @@ def test_columns_that_lie_side_by_side_are_copied_in_whole_lines():
 
 def test_small_tiles_go_deeper():
     """1024x768x768 by 64x96: 291 TFLOP/s by 256 bytes of K, 284 by 128; 2048x768x3072 by 128x96: 570 and 621."""
-    deep = [boxed_tile(GpuMachine(), scalar("bf16"), bf16(*shape)).k for shape in ((1024, 768, 768), (64, 4096, 4096))]
+    deep = [
+        boxed_tiles(GpuMachine(), scalar("bf16"), bf16(*shape))[0].k for shape in ((1024, 768, 768), (64, 4096, 4096))
+    ]
     assert deep == [128, 128]
     shallow = ((2048, 768, 3072), (1024, 768, 768 + 64), (64, 4096, 256))
-    assert {boxed_tile(GpuMachine(), scalar("bf16"), bf16(*shape)).k for shape in shallow} == {64}
+    assert {boxed_tiles(GpuMachine(), scalar("bf16"), bf16(*shape))[0].k for shape in shallow} == {64}
 
 
 def test_narrow_elements_go_deeper():
     elems = (scalar("bf16"), scalar("f8e4m3"))
-    assert [boxed_tile(GpuMachine(), e, Product(4096, 4096, 4096 * e.bytes)).k for e in elems] == [64, 128]
+    assert [boxed_tiles(GpuMachine(), e, Product(4096, 4096, 4096 * e.bytes))[0].k for e in elems] == [64, 128]
 
 
 BOXED = {

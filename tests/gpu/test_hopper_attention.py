@@ -46,8 +46,8 @@ def inputs(attention, seed=0):
 
 def with_tile(attention, **fields):
     """The block function, its tile changed."""
-    choose = gpu_attention_tile.attention_tile
-    with patch.object(gpu_attention_tile, "attention_tile", lambda *args: replace(choose(*args), **fields)):
+    choose = gpu_attention_tile.attention_tiles
+    with patch.object(gpu_attention_tile, "attention_tiles", lambda *args: [replace(choose(*args)[0], **fields)]):
         return compiled(attention)[0]
 
 

@@ -117,7 +117,7 @@ def test_from_a_graph_to_the_driver(tmp_path):
     """A session has memory for tiles and flags, and launches that follow one another find the flags clean."""
     gemm = Gemm(64, 192, 512)
     tile = WgmmaTile(64, 64, stream=True)
-    with patch.object(gpu_matmul_tile, "wgmma_tile", lambda *_, **__: tile):
+    with patch.object(gpu_matmul_tile, "wgmma_tiles", lambda *_, **__: [tile]):
         executable = build(product(gemm), Target.parse("cuda:sm_90a"), Options())
     save(executable, tmp_path / "m.gfx")
     executable = load(tmp_path / "m.gfx")
