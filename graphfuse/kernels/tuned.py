@@ -44,21 +44,21 @@ class Record:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def get(self, key: Key) -> Config | None:
+    def get(self, key: Key) -> str | None:
         """The choice for a key, if one was made."""
         for entry in self._read().get(key.kernel, ()):
             if {k: entry.get(k) for k in ("source", "device", "key")} == key.entry():
-                return parse_config(str(entry["config"]))
+                return str(entry["config"])
         return None
 
-    def put(self, key: Key, config: Config, us: float) -> None:
+    def put(self, key: Key, config: str, us: float) -> None:
         """Keep a choice in place of an earlier one."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with filelock.FileLock(f"{self.path}.lock"):
                 kernels = self._read()
                 entries = [e for e in kernels.get(key.kernel, []) if {k: e.get(k) for k in key.entry()} != key.entry()]
-                entries.append({**key.entry(), "config": str(config), "us": round(us, 2)})
+                entries.append({**key.entry(), "config": config, "us": round(us, 2)})
                 kernels[key.kernel] = entries
                 self._write(kernels)
         except OSError as e:

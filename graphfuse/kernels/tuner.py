@@ -30,7 +30,7 @@ from graphfuse.kernels.on_gpu import resources
 from graphfuse.kernels.signature import Parameter
 from graphfuse.kernels.source import choose, compiled
 from graphfuse.kernels.timing import ON_CPU, ON_GPU, Clock, CpuClock, GpuClock, close, race
-from graphfuse.kernels.tuned import Key, Record, default_record
+from graphfuse.kernels.tuned import Key, Record, default_record, parse_config
 from graphfuse.llvm.host import host_target
 from graphfuse.runtime.session import available_cores
 
@@ -156,7 +156,8 @@ class TunedKernel:
         sizes = self._sizes_on(bound)
         with self._lock:
             if sizes not in self._chosen:
-                found = self._record.get(self._key(bound)) if self._record else None
+                kept = self._record.get(self._key(bound)) if self._record else None
+                found = parse_config(kept) if kept else None
                 if found not in self._points:
                     found = self._tuned(grid, args, named, bound)
                 assert found is not None, "one of the points"
@@ -230,7 +231,7 @@ class TunedKernel:
         for row in self.table:
             log.debug("%s: %s", first.name, row)
         if self._record is not None:
-            self._record.put(self._key(bound), best.config, best.us or 0.0)
+            self._record.put(self._key(bound), str(best.config), best.us or 0.0)
         return best.config
 
     def _prepared(
