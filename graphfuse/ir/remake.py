@@ -6,7 +6,7 @@ what the parameters of a block are or what a loop carries is a `Copier`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from graphfuse.ir.core import Block, Builder, Func, Op, Params, Value
 
@@ -70,3 +70,12 @@ def under(body: Block, params: Params, values: Mapping[Value, Value] | None = No
     copier = Copier()
     copier.values.update(values if values is not None else zip(body.params.values, params.values, strict=True))
     return copier.body(body, params)
+
+
+def inlined(block: Block, given: Sequence[Value]) -> tuple[Value, ...]:
+    """What a block gives for these operands: a visitor's replacement, whose ops `rebuild` places."""
+    copier = Copier()
+    copier.values.update(zip(block.params.values, given, strict=True))
+    for op in block.ops[:-1]:
+        copier.op(op)
+    return tuple(map(copier.new, block.terminator.operands))

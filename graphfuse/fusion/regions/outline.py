@@ -30,7 +30,7 @@ class Kernels:
 
     def name(self, kind: str, body: Block) -> str:
         """The kernel of regions with this body."""
-        text = kind + "\n" + to_text(Func("k", replace(body, ops=(*body.ops[:-1], _as_return(body.ops[-1])))))
+        text = kernel_text(kind, body)
         if text not in self.names:
             n = self._count.get(kind, 0)
             self._count[kind] = n + 1
@@ -38,8 +38,10 @@ class Kernels:
         return self.names[text]
 
 
-def _as_return(terminator: Op) -> Op:
-    return control.return_(*terminator.operands)
+def kernel_text(kind: str, body: Block) -> str:
+    """What regions that one kernel computes have in common."""
+    returned = control.return_(*body.terminator.operands)
+    return kind + "\n" + to_text(Func("k", replace(body, ops=(*body.ops[:-1], returned))))
 
 
 def outline(func: Func, rules: Rules = ANY) -> tuple[Func, list[Decision]]:
