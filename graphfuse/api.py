@@ -1,7 +1,7 @@
 """The public calls: from a model, or an artifact, to something that runs.
 
 import_model        ONNX file to graph IR                  frontends/onnx
-compiler.build      fuse, outline, blockgen, cpu, plan     compiler.py, one stage per line
+tuner.build         fuse, outline, blockgen, cpu, plan     compiler.py, one stage per line; tuner.py, if asked
 Cache               what was compiled before               runtime/cache.py
 CompiledModel       artifact to results                    compiled_model.py, runtime
 """
@@ -32,7 +32,7 @@ from graphfuse.errors import (
     printable,
 )
 from graphfuse.files import is_regular, kind, told
-from graphfuse.knobs import NUMERICS, Options, check_environment, numerics_of, precision_of, settings
+from graphfuse.knobs import NUMERICS, Options, Tuning, check_environment, numerics_of, precision_of, settings
 from graphfuse.runtime import gfx
 from graphfuse.runtime.bound import MAX_BYTES, MAX_LAUNCHES
 from graphfuse.runtime.device import Device
@@ -64,6 +64,7 @@ def compile(
     progress: Progress | None = None,
     host: bool = True,
     check_indices: bool | None = None,
+    tune: bool = False,
 ) -> CompiledModel:
     """Compile a model, or take it from the cache.
 
@@ -83,6 +84,8 @@ def compile(
         host: Whether Python may run what is not compiled between compiled parts (docs/onnx.md); else it is refused.
         check_indices: Whether indices and lengths out of range, and integers divided by 0, are errors on a CPU
             (docs/onnx.md); default: what `options` says, else they are.
+        tune: Whether the ways to make each kernel are tried on this machine, on `device` (docs/tuning.md). It takes
+            seconds for each, and is kept.
     """
     check_environment()
     configure_logging()
@@ -91,6 +94,8 @@ def compile(
     if check_indices is not None:
         chosen = dataclasses.replace(chosen, check_indices=bool(check_indices))
     wanted, threads = usage.dims(dims or {}), _threads(threads)
+    if tune:
+        chosen = dataclasses.replace(chosen, tuning=Tuning(str(where), threads or 0))
     source, operators = _source(model), operators_of(kernels)
     if progress is not None and not callable(cast("object", progress)):
         raise usage.wrong("progress", "a function", progress)
@@ -206,10 +211,10 @@ class _Job:
                 raise
             return self._with_host_code(e)
         # compiling needs networkx and LLVM; a model that is refused must not pay for them
-        from graphfuse import compiler
+        from graphfuse import tuner
 
-        self.progress("compiling")
-        return compiler.build(func, self.target, self.options)
+        self.progress("tuning" if self.options.tuning else "compiling")
+        return tuner.build(func, self.target, self.options)
 
     def _with_host_code(self, why: UnsupportedError) -> Executable:
         # few models need it

@@ -3,6 +3,7 @@
 graph_passes       canonical forms, folding, layout           the target's (cpu/, gpu/graph_passes.py)
 partition          regions, one kernel each                   fusion/regions/outline.py, by the target's rules
 region_passes      f16 or bf16 in memory, if asked for        pipelines.py
+choose             ways to make kernels tried, if asked for   tuner.py
 lower_region       region to block function                   the target's, of blockgen/lower.py
 rounded            roundings inside a kernel                  the target's, of blockgen/numerics.py
 plan               buffers and launches                       fusion/regions/plan.py
@@ -44,16 +45,20 @@ from graphfuse.knobs import Options, settings
 from graphfuse.pipelines import graph_passes, partition, partitioned, region_passes
 from graphfuse.symbolic import Dim
 from graphfuse.targets import Target
-from graphfuse.targets.backend import Stages, backend_of
+from graphfuse.targets.backend import Backend, Stages, backend_of
 from graphfuse.targets.generated import Generated
 from graphfuse.targets.machine import Machine
 from graphfuse.value_checks import ATTR, checks_of
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+Choose = Callable[[Func], tuple[Func, Sequence[Decision]]]
+"""Gives regions with the names of schedules that were found to be fastest, and says what was found."""
 
-def stages(func: Func, target: Target, options: Options) -> Stages:
-    """Graph IR to block functions."""
+
+def stages(func: Func, target: Target, options: Options, choose: Choose | None = None) -> Stages:
+    """Graph IR to block functions; `choose` is called with the regions."""
     backend, text = backend_of(target), str(target)
     if not (options.check_indices and backend.checks_values):
         func = without_checks(func)
@@ -69,6 +74,16 @@ def stages(func: Func, target: Target, options: Options) -> Stages:
         # the pass with a place to put its reasons
         cutting = replace(partition.given(target=text, fuse=options.fuse), apply=cut)
         regions = run(canonical, (cutting, *region_passes(options)), "regions")
+    if choose is not None:
+        regions, found = _timed(seconds, "tuning", lambda: choose(regions))
+        ledger += found
+    return _lowered(func, regions, ledger, seconds, backend, options)
+
+
+def _lowered(
+    func: Func, regions: Func, ledger: list[Decision], seconds: dict[str, float], backend: Backend, options: Options
+) -> Stages:
+    """With the block function of each region."""
     region_ops = {str(op.attrs["kernel"]): op for op in regions.walk() if op.kind is graph.region}
     ranges = ranges_of(regions)
 
@@ -116,17 +131,21 @@ def _without_collections() -> Generator[None]:
 
 
 @_without_collections()
-def build(func: Func, target: Target, options: Options) -> Executable:
+def build(func: Func, target: Target, options: Options, choose: Choose | None = None) -> Executable:
     """Compile `@main` for a target."""
     with counted():
-        return _build(func, target, options)
+        check_names("GRAPHFUSE_PRINT_AFTER", settings.print_after)
+        backend_of(target).begin(len(func.body.ops))
+        return _made(stages(func, target, options, choose), target, options)
 
 
-def _build(func: Func, target: Target, options: Options) -> Executable:
-    check_names("GRAPHFUSE_PRINT_AFTER", settings.print_after)
+def build_regions(regions: Func, target: Target, options: Options) -> Executable:
+    """Compile a graph that has been cut into regions."""
+    return _made(_lowered(regions, regions, [], {}, backend_of(target), options), target, options)
+
+
+def _made(done: Stages, target: Target, options: Options) -> Executable:
     backend = backend_of(target)
-    backend.begin(len(func.body.ops))
-    done = stages(func, target, options)
     kernels = dict(done.kernels)
     planned = _timed(done.seconds, "plan", lambda: _planned(done))
     made = _timed(done.seconds, "code", lambda: backend.code(done, planned.plan))
@@ -232,9 +251,6 @@ def _decision(d: Decision) -> Json:
         "saved_ns": d.saved_ns,
         "begins": d.begins,
     }
-
-
-T = TypeVar("T")
 
 
 def _timed(seconds: dict[str, float], name: str, work: Callable[[], T]) -> T:

@@ -223,6 +223,15 @@ def _named(what: str, text: str, known: Sequence[Named]) -> Named:
 
 
 @dataclass(frozen=True, slots=True)
+class Tuning:
+    """A device by its name, and so many threads if it is this processor."""
+
+    device: str = "cpu"
+    threads: int = 0
+    """0: all cores that this process may use."""
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
     """What one compilation may choose. All of it enters the cache key.
 
@@ -230,13 +239,15 @@ class Options:
     from those of the model's ops done one by one: `strict` rounds as they do, `eager` takes the liberties of eager
     frameworks, `fast` more (docs/numerics.md). `precision` is what an f32 model multiplies and stores: `f32` is the
     model's own, `f16` and `bf16` halves (docs/precision.md). `check_indices` says whether
-    indices, lengths and divisors of integers that do not fit are errors on a CPU (docs/onnx.md).
+    indices, lengths and divisors of integers that do not fit are errors on a CPU (docs/onnx.md). `tuning` says where
+    the ways to make each kernel are tried, if they are (docs/tuning.md).
     """
 
     fuse: bool = True
     numerics: Numerics = "eager"
     precision: Precision = "f32"
     check_indices: bool = True
+    tuning: Tuning | None = None
 
     def __post_init__(self) -> None:
         numerics_of(self.numerics)  # a caller without a type checker may pass any text

@@ -32,6 +32,7 @@ STAGES = ("graph", "regions", "block", "llvm", "asm", "ptx")
 @click.option("--emit", "stage", type=click.Choice(STAGES), help="Print this stage.")
 @click.option("--recompile", "from_artifact", is_flag=True, help="MODEL is an artifact: rebuild it from its IR.")
 @click.option("--no-fuse", is_flag=True, help="One kernel per op.")
+@click.option("--tune", is_flag=True, help="Try the ways to make each kernel on this machine, and take the fastest.")
 def command(
     given: ModelOptions,
     output: Path | None,
@@ -39,9 +40,10 @@ def command(
     stage: str | None,
     from_artifact: bool,
     no_fuse: bool,
+    tune: bool,
 ) -> None:
     """Check the options, then compile."""
-    _check(given, output, targets, stage, from_artifact=from_artifact)
+    _check(given, output, targets, stage, from_artifact=from_artifact, tune=tune)
     model = given.model
     options = Options(fuse=not no_fuse, check_indices=not given.unchecked)
     with progress("compiling") as note:
@@ -50,7 +52,9 @@ def command(
             executable = recompile(model, target=targets, numerics=numerics, precision=precision, options=options)
             compiled = CompiledModel(executable)
         else:
-            compiled = compile(model, target=targets, dims=given.dims, options=options, progress=note, **given.choices)
+            compiled = compile(
+                model, target=targets, dims=given.dims, options=options, tune=tune, progress=note, **given.choices
+            )
         if output is not None:
             note("writing")
             compiled.save(output)
@@ -61,7 +65,13 @@ def command(
 
 
 def _check(
-    given: ModelOptions, output: Path | None, targets: Sequence[str], stage: str | None, *, from_artifact: bool
+    given: ModelOptions,
+    output: Path | None,
+    targets: Sequence[str],
+    stage: str | None,
+    *,
+    from_artifact: bool,
+    tune: bool,
 ) -> None:
     """See that options go together, and that what is to be written can be."""
     if output is None and stage is None:
@@ -70,6 +80,8 @@ def _check(
         raise UsageError("--emit: expected one --target")
     if from_artifact and given.dims:
         raise UsageError("--recompile: the dims of an artifact are fixed, so --dim cannot be given")
+    if from_artifact and tune:
+        raise UsageError("--recompile: an artifact is rebuilt as it is, so --tune cannot be given")
     if from_artifact and given.kernel_folders:
         raise UsageError("--recompile: an artifact holds its kernels, so --kernels cannot be given")
     if not from_artifact and exists(given.model) and gfx.is_artifact(given.model):

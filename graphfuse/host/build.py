@@ -19,7 +19,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from graphfuse import compiler
+from graphfuse import tuner
 from graphfuse.artifact import MAP, OPTIONAL, SEQUENCE, TEXT, Array, Executable, Plan, Signature, TensorSpec, Weight
 from graphfuse.errors import GraphfuseError, Loc, UnsupportedError, VerifyError
 from graphfuse.frontends.onnx import import_model, suppression
@@ -97,7 +97,7 @@ def host_executable(source: Any, target: Target, dims: Dims, options: Options) -
 
 def _part(index: int, func: Func, target: Target, options: Options) -> Executable:
     with snapshots.part(f"part-{index}"):
-        return compiler.build(func, target, options)
+        return tuner.build(func, target, options)
 
 
 def _signature(

@@ -10,7 +10,7 @@ from graphfuse.artifact import Executable
 from graphfuse.devices import compiled_key, targets_of
 from graphfuse.ir.core import Func
 from graphfuse.ir.printer import to_text
-from graphfuse.knobs import Options
+from graphfuse.knobs import Options, Tuning
 from graphfuse.llvm.host import parse_target
 from graphfuse.runtime.cache import default_cache
 from graphfuse.runtime.device import Device
@@ -26,9 +26,9 @@ def build_part(func: Func, device: torch.device, options: Options) -> Executable
 
     def make() -> Executable:
         # takes long to import, and is only needed where the cache has nothing
-        from graphfuse import compiler
+        from graphfuse import tuner
 
-        return compiler.build(func, target, options)
+        return tuner.build(func, target, options)
 
     cache = default_cache()
     if cache is None:
@@ -39,6 +39,13 @@ def build_part(func: Func, device: torch.device, options: Options) -> Executable
     for warning in code_warnings(made):
         log.warning("%s", warning)
     return made
+
+
+def tuning_on(device: torch.device) -> Tuning:
+    """Where kernels that run on tensors of a device are timed."""
+    if device.type == "cpu":
+        return Tuning("cpu", torch.get_num_threads())
+    return Tuning(f"cuda:{torch.cuda.current_device() if device.index is None else device.index}")
 
 
 def target_of(device: torch.device) -> Target:

@@ -19,7 +19,7 @@ from graphfuse.errors import GraphfuseError, UnsupportedError
 from graphfuse.frontends.fx.importer import Part, PartError, import_part, loc_of
 from graphfuse.ir.core import Func
 from graphfuse.knobs import Options
-from graphfuse.torch.build import build_part
+from graphfuse.torch.build import build_part, tuning_on
 from graphfuse.torch.compiled_part import CompiledPart
 from graphfuse.torch.constants import inline_numbers
 from graphfuse.torch.cut import Cut, Kind, Region, cut, part_of
@@ -107,7 +107,8 @@ class _Work:
 
     def _built(self, region: Region, func: Func, found: Cut) -> CompiledPart | None:
         """A region's part; None after nodes were added to `declined`."""
-        options = Options(numerics=self.options.numerics, check_indices=self.options.check_indices)
+        tuning = tuning_on(region.device) if self.options.tune else None
+        options = Options(numerics=self.options.numerics, check_indices=self.options.check_indices, tuning=tuning)
         try:
             return CompiledPart(region.part, func, build_part(func, region.device, options), found.compacted)
         except Exception as e:  # noqa: BLE001 - the program runs whatever fails here

@@ -12,8 +12,8 @@ from graphfuse.knobs import Numerics, numerics_of
 MODES: dict[str, dict[str, Any]] = {
     "default": {},
     "reduce-overhead": {"cuda_graphs": True},
-    "max-autotune": {"cuda_graphs": True},
-    "max-autotune-no-cudagraphs": {},
+    "max-autotune": {"cuda_graphs": True, "tune": True},
+    "max-autotune-no-cudagraphs": {"tune": True},
 }
 
 
@@ -31,6 +31,8 @@ class TorchOptions:
     """Compare what is returned with what torch was promised: sizes, strides, types, aliases."""
     check_indices: bool = True
     """Indices out of range, and integers divided by 0, are errors on a CPU."""
+    tune: bool = False
+    """Try the ways to make each kernel where it will run, and take the fastest (docs/tuning.md)."""
 
 
 def options_of(mode: str | None, options: Mapping[str, Any] | None) -> TorchOptions:

@@ -83,6 +83,25 @@ def prints(capsys, *args: object) -> str:
     return out
 
 
+# tuning
+
+
+def test_kernels_are_tuned(capsys, model, tmp_path, monkeypatch):
+    monkeypatch.setenv("GRAPHFUSE_CACHE", str(tmp_path / "cache"))
+    out = tmp_path / "tuned.gfx"
+    prints(capsys, "compile", model, "-o", out, "--tune")
+    reasons = [d["reason"] for d in gfx.load(out).ledger if d["producer"] == "schedule"]
+    assert len(reasons) == 1
+    assert " us, of " in reasons[0]
+    prints(capsys, "verify", out)
+    prints(capsys, "compile", model, "-o", out, "--tune", "--numerics", "fast")
+    (decision,) = [d for d in gfx.load(out).ledger if d["producer"] == "schedule"]
+    assert decision["reason"] != reasons[0], "other numerics are tuned for themselves"
+    code, line = fails(capsys, "compile", model, "-o", out, "--tune", "--target", "cpu:x86-64-v2")
+    assert code == 2
+    assert "tuning: expected" in line
+
+
 # numerics
 
 
@@ -333,6 +352,11 @@ BAD_RUNS = [
         ("compile", "{gfx}", "--recompile", "--dim", "n=1", "-o", "x"),
         2,
         "error: --recompile: the dims of an artifact are fixed, so --dim cannot be given",
+    ),
+    (
+        ("compile", "{gfx}", "--recompile", "--tune", "-o", "x"),
+        2,
+        "error: --recompile: an artifact is rebuilt as it is, so --tune cannot be given",
     ),
     (
         ("compile", "{gfx}", "--recompile", "--kernels", "{dir}", "-o", "x"),

@@ -1,6 +1,7 @@
 """`torch.compile(..., backend="graphfuse")`: what a user may rely on, whatever the operators are."""
 
 import copy
+import json
 import pickle
 import subprocess
 import sys
@@ -259,9 +260,21 @@ def test_a_graph_becomes_bytes_where_it_is_kept(monkeypatch):
         torch.testing.assert_close(g([x])[0], want)
 
 
+def test_max_autotune_tries_the_ways_to_make_a_kernel(tmp_path, monkeypatch):
+    monkeypatch.setenv("GRAPHFUSE_CACHE", str(tmp_path))
+    layer = torch.nn.Linear(96, 136).eval()
+    x = torch.randn(40, 96)
+    with torch.no_grad():
+        found = torch.compile(layer, backend="graphfuse", mode="max-autotune-no-cudagraphs")(x)
+        torch.testing.assert_close(found, layer(x))
+    kept = json.loads((tmp_path / "tuned.json").read_text())["kernels"]
+    assert kept["contraction"]["entries"], "and that of the product alone, if that was faster"
+
+
 def test_options():
     assert options_of(None, None) == TorchOptions()
     assert options_of("reduce-overhead", None).cuda_graphs
+    assert options_of("max-autotune", None) == TorchOptions(cuda_graphs=True, tune=True)
     with pytest.raises(Exception, match=r"options: expected one of .*, found 'numeric'; did you mean 'numerics'\?"):
         options_of(None, {"numeric": "fast"})
     with pytest.raises(Exception, match="mode: expected one of default, .* found 'fast'"):
