@@ -14,6 +14,7 @@ listed: kernels and operators with their times, and why they are not one.
     python -m benchmarks.population --family convolution,sum      some families
     python -m benchmarks.population --device cpu --threads 1      on a CPU; --avx2 takes AVX-512 away
     python -m benchmarks.population --device cpu --one 17         a case in this process
+    python -m benchmarks.population --kind layer --tune           mode="max-autotune" of both, one case after another
     python -m benchmarks.population --device emulator             small cases on an emulated GPU, not timed
     python -m benchmarks.population --dry                         no GPU: draws, compiles for the CPU and checks
 
@@ -55,7 +56,14 @@ FAR = 4.0
 LONG_US = 20.0
 SLOW = 0.95
 """Below this ratio a case says what it waits for."""
-SIDES = ("graphfuse", "inductor", "eager")
+OURS = ("graphfuse", "untuned")
+MODES = {
+    (False, False): None,
+    (False, True): "reduce-overhead",
+    (True, False): "max-autotune-no-cudagraphs",
+    (True, True): "max-autotune",
+}
+"""By whether kernels are tuned, and whether calls are recorded."""
 TURNS = ("imported", "checked")
 KINDS = {"kernel": "population_kernels", "layer": "population_layers", "model": "population_models"}
 ROUNDS = 9
@@ -203,10 +211,16 @@ def _measured(case: Case, args: Any, reports: list[Any]) -> dict[str, Any]:
     row: dict[str, Any] = {"nbytes": nbytes, "off": {}, "first_s": {}, "first_cpu_s": {}, "raised": {}}
     told, steps = Told(), {"eager": _stepping(subject, subject.called)}
     whole = case.training and case.module is not None
-    mode = "reduce-overhead" if device == "cuda" and args.kind == "model" else None
-    for side in ("graphfuse", *([] if args.dry or args.device == "emulator" else ["inductor"])):
+    for side in (
+        "graphfuse",
+        *([] if args.dry or args.device == "emulator" else ["inductor"]),
+        *["untuned"] * args.tune,
+    ):
         own = Subject(case, device) if subject.module is not None else subject
-        options = {"backend": "inductor", "mode": mode} if side == "inductor" else {"backend": told.backend(mode)}
+        records = device == "cuda" and args.kind == "model"
+        mode = MODES[args.tune and side != "untuned", records]
+        backend = (Told() if side == "untuned" else told).backend(mode)
+        options = {"backend": "inductor", "mode": mode} if side == "inductor" else {"backend": backend}
         begun, spent = time.perf_counter(), _processor_seconds()
         try:
             called = torch.compile(_copied(own.called), dynamic=False, **options)
@@ -323,7 +337,7 @@ class Worker:
         passed = {"one": number, "seed": args.seed, "kind": args.kind, "device": args.device, "threads": args.threads}
         passed |= {"clock": args.clock, "rounds": args.rounds, "family": args.family}
         command = [sys.executable, "-m", "benchmarks.population", *(f"--{k}={v}" for k, v in passed.items())]
-        command += ["--turns", *["--dry"] * args.dry, *["--avx2"] * args.avx2]
+        command += ["--turns", *["--dry"] * args.dry, *["--avx2"] * args.avx2, *["--tune"] * args.tune]
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - read when the process has ended
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, env=env
@@ -399,7 +413,7 @@ def judged(row: dict[str, Any], peak: Mapping[str, float]) -> dict[str, Any]:
     if "graphfuse" not in us:
         return row
     ours = us["graphfuse"]
-    row |= {"ratio": min(t for side, t in us.items() if side != "graphfuse") / ours, "cliff": False}
+    row |= {"ratio": min(t for side, t in us.items() if side not in OURS) / ours, "cliff": False}
     if peak and row["kind"] == "kernel":
         bound = max(row["nbytes"] / peak["bytes_per_us"], row["flops"] / peak["flops_per_us"])
         row |= {"bound_us": bound, "to_bound": ours / bound, "cliff": ours >= LONG_US and ours > FAR * bound}
@@ -421,6 +435,10 @@ def table(rows: Sequence[dict[str, Any]], worst: int = 10) -> str:
             f"{family or 'all':17} {len(ratios):3} cases, geomean {mean:.2f}, least {min(ratios):.2f}"
             + (f", {cliffs} cliffs" if cliffs else "")
         )
+        both = [r["us"] for r in timed if family in ("", r["family"]) and "untuned" in r["us"]]
+        if both:
+            gain = math.exp(sum(math.log(us["untuned"] / us["graphfuse"]) for us in both) / len(both))
+            lines[-1] += f"; tuned {gain:.3f} times as fast as untuned"
     lines += _touched(rows, worst)
     lines.append("worst:")
     for r in sorted(timed, key=lambda r: r["ratio"])[:worst]:
@@ -473,6 +491,7 @@ def main() -> None:
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="of a CPU, as in torch_cpu")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of a CPU")
     parser.add_argument("--avx2", action="store_true", help="of a CPU: without AVX-512")
+    parser.add_argument("--tune", action="store_true", help="mode=max-autotune of both sides, beside ours untuned")
     parser.add_argument("--one", type=int, help="a case in this process")
     parser.add_argument("--turns", action="store_true", help="say on stdout what is done, and wait for a line on stdin")
     args = parser.parse_args()
@@ -486,7 +505,7 @@ def main() -> None:
         print(json.dumps(measured(case, args)))
         return
     is_cpu = args.dry or args.device != "cuda"
-    args.jobs = args.jobs or (1 if is_cpu else 12)
+    args.jobs = args.jobs or (1 if is_cpu or args.tune else 12)
     peak = {} if is_cpu else reached()
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -505,7 +524,8 @@ def _environment(args: Any, folder: str) -> dict[str, str]:
 
     cpu = args.device == "cpu"
     env = {**os.environ, **(ALLOCATOR if cpu else {}), "OMP_NUM_THREADS": str(args.threads if cpu else 1)}
-    env["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # in the process: cases are compiled side by side, and it is counted
+    # 1: in the process, as cases are compiled side by side, and it is counted; tuned, it makes hundreds of kernels
+    env["TORCHINDUCTOR_COMPILE_THREADS"] = str(os.cpu_count() if args.tune else 1)
     if args.avx2:
         from tools.without_avx512 import without_avx512
 
