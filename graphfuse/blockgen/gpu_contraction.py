@@ -139,6 +139,11 @@ class GpuContraction(ContractionKernel):
             1 in self._large.strides(self.names[self.dims[-1].last]) or not self._contiguous_k()
         )
 
+    def _has_lines_of_columns(self) -> bool:
+        """Whether memory of an operand of columns runs along them."""
+        column = self.names[self.dims[self.column_dims[-1]].last]
+        return any(1 in f.strides(column) for f in self.factors if not f.is_left)
+
     def _contiguous_k(self) -> bool:
         return bool(self.k_dims) and 1 in self._large.strides(self.k_names[self.k_dims[-1].last])
 
@@ -280,7 +285,7 @@ class GpuContraction(ContractionKernel):
         elif feed.boxes:
             ns = self._epilogue_ns()
             exchanges = ns > self.machine.gpu.epilogue.plain_ns and self._is_stored_by_lanes()
-            made = replace(made, in_lines=self._contiguous_columns(), exchanges=exchanges, epilogue_ns=ns)
+            made = replace(made, in_lines=self._has_lines_of_columns(), exchanges=exchanges, epilogue_ns=ns)
             made = replace(made, aligned=self.has_whole_sectors(feed))
             tiles = boxed_tiles(self.machine, elem, made, step=self._line_step())
         else:

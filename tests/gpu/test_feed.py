@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from graphfuse.compiler import stages
-from graphfuse.dialects import gpu
+from graphfuse.dialects import gpu, graph
 from graphfuse.dialects.gpu import WITHOUT_WGMMA
 from graphfuse.gpu.pipeline import transformed
 from graphfuse.knobs import Options
+from graphfuse.targets.backend import backend_of
 from tests.blockgen.support import graph_func
 from tests.gpu.random_regions import drawn
 from tests.gpu.test_fused_products import HOPPER, outcome
@@ -178,3 +179,13 @@ def test_one_row_of_positions_whose_taps_lie_apart(low):
     text = f"p = pad(x) {{low = [0, {low}, 0], high = [0, 0, 0], value = 0.0}}; y = {conv}"
     func = graph_func("x: 1x83x32xbf16, w: 5x32x40xbf16", " ".join(text.split()))
     is_fed_by_boxes(func)
+
+
+@pytest.mark.parametrize("spec", ["mk,kn->mn", "mk,nk->mn"])
+def test_lines_of_columns_are_whole_in_a_tile(spec):
+    """However many rows there are: 96 columns are lines and a half, where memory runs along the columns."""
+    weight = "64x256" if spec == "mk,kn->mn" else "256x64"
+    func = graph_func(f"x: 3136x64xf16, w: {weight}xf16", f'y = contract(x, w) {{spec = "{spec}"}}; return(y)')
+    (region,) = [op for op in stages(func, HOPPER, Options()).regions.walk() if op.kind is graph.region]
+    widths = {int(name.split()[0].split("x")[1]) for name in backend_of(HOPPER).schedules(region, {})}
+    assert (96 in widths) == (spec == "mk,nk->mn")
