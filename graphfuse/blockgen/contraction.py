@@ -17,6 +17,7 @@ values. So are columns that do not fill a panel, where panels are packed. When b
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -52,6 +53,9 @@ def emit(kernel: Kernel) -> Func:
     return ContractionKernel(kernel, fours or work, in_fours=fours is not None).emit()
 
 
+Read = dict[tuple[Value, Index], Value]
+"""What was read, by value and index."""
+
 UNROLLED_WINDOW = 7
 """Windows of dims up to this extent are unrolled in elementwise (depthwise) products."""
 
@@ -61,6 +65,8 @@ class ContractionKernel:
 
     most_unrolled = UNROLLED_WINDOW**3
     """Taps of a window up to which none is in a loop."""
+    at_once: Sequence[int] = ()
+    """Steps of a long sum of elementwise products that are in one turn of its loop, best first."""
 
     def __init__(
         self, kernel: Kernel, work: Product, beside: Sequence[Product] = (), *, in_fours: bool = False
@@ -330,7 +336,7 @@ class ContractionKernel:
         start = ev.const(0.0 if elem.is_float else 0, elem, tuple(lane.extent for lane in lanes))
         depth = self._depth()
 
-        def step(index: Index, at: Index, carried: Value, read: dict[tuple[Value, Index], Value]) -> Value:
+        def step(index: Index, at: Index, carried: Value, read: Read) -> Value:
             k = depth.to_index(at)
             factors = (work.lhs, work.lhs_at(index, k)), (work.rhs, work.rhs_at(index, k))
             with ev.lanes_as(*lanes):
@@ -343,20 +349,32 @@ class ContractionKernel:
                 return ev.emit(block.add, carried, ev.emit(block.mul, a, b))
 
         if (window := self._window()) is None:
-            return tuple(
-                sum_in_runs(ev, depth.extents, 1, start, lambda at, c, i=index: step(i, at, c, {})) for index in places
-            )
+            return tuple(self._long_sum(functools.partial(step, index), start) for index in places)
         looped, taps = window
 
         def over(at: Index, made: Carried) -> Carried:
             if len(at) < looped:
                 return ev.loop("w", depth.extents[len(at)], lambda t, c: over((*at, t), c), made)
-            read: dict[tuple[Value, Index], Value] = {}
+            read: Read = {}
             for tap in taps:
                 made = tuple(step(i, (*at, *tap), acc, read) for i, acc in zip(places, made, strict=True))
             return made
 
         return over((), (start,) * len(places))
+
+    def _long_sum(self, step: Callable[[Index, Value, Read], Value], start: Value) -> Value:
+        """`step` along all of k, several at a time."""
+        ev, extents = self.kernel.ev, self._depth().extents
+        *_, last = extents
+        count = next((n for n in self.at_once if isinstance(last, int) and last % n == 0), 1)
+
+        def several(at: Index, total: Value) -> Value:
+            read: Read = {}
+            for i in range(count):
+                total = step((*at[:-1], count * at[-1] + i), total, read)
+            return total
+
+        return sum_in_runs(ev, (*extents[:-1], floordiv(last, count)), count, start, several)
 
     def _window(self) -> tuple[int, list[tuple[int, ...]]] | None:
         """How many dims of a short window are loops, and the places along the others; None for other windows."""

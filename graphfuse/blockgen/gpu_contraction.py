@@ -103,6 +103,7 @@ class GpuContraction(ContractionKernel):
     """One contraction on a GPU, or several that share an operand: each has an accumulator."""
 
     most_unrolled = 16  # more loads in a row than registers hold are all begun before the first is awaited
+    at_once = (8, 7, 6, 5, 4, 3, 2)  # and fewer leave each turn of a loop to wait for memory
 
     def _tile(self, lhs: Accesses, names: Sequence[str]) -> None:
         """The roles of the dims: rows (in lhs only), columns (in rhs only), and those that are neither."""
@@ -200,7 +201,8 @@ class GpuContraction(ContractionKernel):
         shape = tuple(floordiv(d, count) if i == axis else d for i, d in enumerate(work.domain))
         none = (0,) * len(work.depth)
         walk = Walk.over(kernel.space, shape, lambda at: self._walk((*_along(at, axis, count)[0], *none)))
-        return Tiling(kernel, walk, compute, places=count).emit()
+        terms = positions(work.depth)
+        return Tiling(kernel, walk, compute, places=count, terms=at_most(terms, kernel.space.ranges)).emit()
 
     def _neighbours(self) -> tuple[int, int]:
         """The dim along which a thread has several places, and how many: those that read least for each.

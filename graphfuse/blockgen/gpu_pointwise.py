@@ -54,11 +54,15 @@ def held_of_row(kernel: Kernel, row: Dim) -> int:
     return length if isinstance(row, int) and row % length == 0 else 1
 
 
+LONG = 16
+"""Terms of an element's sum from which on threads are worth more than wide stores."""
+
+
 class Tiling:
     """The choice of tile for one region, and its emission; `compute(index)` does the work at an index of the domain.
 
     `walk` is of what that reads and writes, at the first of several `places` that an index may stand for. Where there
-    are `sharing` programs at most, each computes tiles by turns.
+    are `sharing` programs at most, each computes tiles by turns. An element is a sum of `terms` that are read for it.
     """
 
     def __init__(
@@ -69,9 +73,10 @@ class Tiling:
         *,
         places: int = 1,
         sharing: int | None = None,
+        terms: int = 1,
     ) -> None:
         self.kernel, self.domain, self.compute = kernel, walk.shape, compute
-        self.places, self.sharing = places, sharing
+        self.places, self.sharing, self.terms = places, sharing, terms
         names, found = walk.names, walk.found
         self.dims = walk.merge()
         self.extents = [d.extent for d in self.dims]
@@ -109,7 +114,7 @@ class Tiling:
         if self.places > 1:
             held = held_of_row(self.kernel, self.domain[-1])
             return held, held * WARP * 4
-        least = vector(element_of(self.kernel.outputs[0]))
+        least = vector(element_of(self.kernel.outputs[0])) if self.terms < LONG else 1
         whole = [v for v in self.kernel.body.params.values if sum(d != 1 for d in shape_of(v)) > 1]
         many = len(self.ops) > 24 or len(whole) + len(self.kernel.outputs) > 5
         per_thread = max(4 if self.elem_bytes <= 4 else 2, min(least, 16))
