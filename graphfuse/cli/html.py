@@ -27,7 +27,9 @@ _COLOURS = {
     "attention": "#b07aa1", "pooling": "#76b7b2", "gather": "#edc948", "movement": "#9c755f", "border": "#888888",
 }  # fmt: skip
 _OTHER = "#bab0ac"
-TIMES = {"first_us": "first run", "warm_us": "then"}
+TIMES = {"first_us": "first run", "warm_us": "then", "bound_us": "bound"}
+FAR, LONG_US = 4.0, 20.0
+"""A kernel of so many microseconds that takes so many times its bound is a cliff."""
 """Where a launch has times, and what they are called."""
 
 
@@ -232,6 +234,11 @@ def costs(row: Mapping[str, Any], times: Iterable[str]) -> list[str]:
 def times_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Which times launches have, and what these are called."""
     return {key: name for key, name in TIMES.items() if any(key in r for r in rows)}
+
+
+def is_cliff(row: Mapping[str, Any]) -> bool:
+    """Whether a launch takes much longer than what it moves and computes has to."""
+    return row.get("warm_us", 0) >= LONG_US and row["warm_us"] > FAR * row["bound_us"]
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[object]], kind: str = "texts") -> str:

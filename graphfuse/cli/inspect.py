@@ -18,7 +18,7 @@ from graphfuse.cli.common import (
     random_inputs,
     table,
 )
-from graphfuse.cli.html import COSTS, costs, page, spec_text, times_of
+from graphfuse.cli.html import COSTS, costs, is_cliff, page, spec_text, times_of
 from graphfuse.cli.model_options import ModelOptions, of_model
 from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import GraphfuseError
@@ -28,7 +28,7 @@ from graphfuse.runtime.report import edges, report
 
 
 @click.command("inspect", help="Show what ARTIFACT (.gfx, or a model to compile) is made of.")
-@of_model("dim_texts", "kernel_folders", metavar="ARTIFACT")
+@of_model("dim_texts", "threads", "device", "kernel_folders", metavar="ARTIFACT")
 @json_option
 @click.option(
     "--profile/--no-profile",
@@ -63,11 +63,17 @@ def command(given: ModelOptions, as_json: bool, profile: bool | None, html: Path
 
 
 def _profile(model: CompiledModel, dims: Mapping[str, int], rows: list[dict[str, Any]]) -> None:
-    """Give each row the microseconds of its launches, in a first run and in the next."""
+    """Give each row the microseconds of its launches, in a first run and in the next, and the least they could take."""
     steps = model.profile(random_inputs(model, dims, seed=0)).steps
-    if [s.kernel for s in steps] == [r["kernel"] for r in rows]:  # else this machine runs other code than is shown
-        for row, step in zip(rows, steps, strict=True):
-            row.update(first_us=step.ns / 1e3, warm_us=step.warm_ns / 1e3)
+    if [s.kernel for s in steps] != [r["kernel"] for r in rows]:
+        return  # this machine runs other code than is shown
+    # compiles, which showing what was compiled need not pay for
+    from graphfuse.peaks import peaks_of
+
+    peaks = peaks_of(model.device, model.session.threads)
+    for row, step in zip(rows, steps, strict=True):
+        bound = peaks.bound_us(row["bytes_read"] + row["bytes_written"], row["flops"])
+        row.update(first_us=step.ns / 1e3, warm_us=step.warm_ns / 1e3, bound_us=bound)
 
 
 def _show(artifact: Path, facts: dict[str, Any], made_up: Container[str]) -> None:
@@ -90,6 +96,9 @@ def _show(artifact: Path, facts: dict[str, Any], made_up: Container[str]) -> Non
         rows.append((r["step"], r["kernel"], *((label,) if times else (r["kind"], label, r["grid"])), *costs(r, times)))
     whence = ("kernel", "from") if times else ("kernel", "kind", "from", "programs")
     table("", ("#", *whence, *COSTS, *times.values()), rows, right=3 if times else 4)
+    for r in facts["steps"]:
+        if is_cliff(r):
+            echo(f"{r['kernel']}: {r['warm_us'] / r['bound_us']:.0f} times as long as its bytes and operations take")
     for target, kernels in facts["gpu_kernels"].items():
         echo("")
         rows = [

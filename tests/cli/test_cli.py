@@ -20,13 +20,14 @@ from onnx import TensorProto, helper
 import graphfuse
 from graphfuse.cli import main
 from graphfuse.cli.common import file_name, nbytes_text
-from graphfuse.cli.html import layered
+from graphfuse.cli.html import is_cliff, layered
 from graphfuse.cli.model_options import parse_dims
 from graphfuse.cli.program import VERBS
 from graphfuse.cli.reference import Reference
 from graphfuse.cli.verify import compare, relative_error
 from graphfuse.errors import GraphfuseError, UsageError
 from graphfuse.knobs import all_knobs, scope
+from graphfuse.peaks import Peaks
 from graphfuse.runtime import gfx
 from tests.runtime.sample import executable, expected, inputs
 
@@ -161,6 +162,28 @@ def test_inspect_html_is_one_well_formed_page(capsys, artifact, tmp_path):
     assert "first run" in (tmp_path / "m.html").read_text()
 
 
+def test_times_stand_beside_the_least_there_could_be(capsys, artifact):
+    head = [line for line in prints(capsys, "inspect", artifact, "--profile").splitlines() if line.startswith("#")]
+    assert head[0].split()[-4:] == ["first", "run", "then", "bound"]
+    facts = json.loads(prints(capsys, "inspect", artifact, "--profile", "--json"))
+    assert all(step["bound_us"] >= 0 for step in facts["steps"])
+    assert max(step["bound_us"] for step in facts["steps"]) > 0
+
+
+def test_what_takes_long_and_far_longer_than_it_must_is_a_cliff():
+    assert is_cliff({"warm_us": 30.0, "bound_us": 7.0})
+    assert not is_cliff({"warm_us": 30.0, "bound_us": 8.0})
+    assert not is_cliff({"warm_us": 19.0, "bound_us": 0.1})
+    assert not is_cliff({"kernel": "not run"})
+
+
+def test_no_kernel_takes_less_than_its_bytes_and_operations():
+    peaks = Peaks(bytes_per_us=1e3, cached_per_us=1e4, cached=1 << 20, flops_per_us=1e5)
+    assert peaks.bound_us(1 << 19, 0) == (1 << 19) / 1e4
+    assert peaks.bound_us(1 << 22, 0) == (1 << 22) / 1e3
+    assert peaks.bound_us(1 << 10, 1e7) == 100
+
+
 def test_the_page_of_a_model_has_times_and_reasons(capsys, tmp_path):
     """A product begins a region, whatever it reads."""
     x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["batch", 8]) for n in "xy")
@@ -175,7 +198,7 @@ def test_the_page_of_a_model_has_times_and_reasons(capsys, tmp_path):
     body = (tmp_path / "m.html").read_text().partition("</style>")[2]
     xml.dom.minidom.parseString(f"<html>{body.partition('<body>')[2].partition('</body>')[0]}</html>")
     rows = re.findall(r"<tr><td>.*?</tr>", body)
-    assert [len(re.findall(r"<td>[0-9.]+ [um]s</td>", r)) for r in rows] == [2, 2, 0]
+    assert [len(re.findall(r"<td>[0-9.]+ [um]s</td>", r)) for r in rows] == [3, 3, 0]
     assert "<h2>Not fused</h2>" in body
     facts = json.loads(prints(capsys, "inspect", tmp_path / "m.onnx", "--json"))
     (why,) = facts["not_fused"]
