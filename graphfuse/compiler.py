@@ -2,7 +2,7 @@
 
 graph_passes       canonical forms, folding, layout           the target's (cpu/, gpu/graph_passes.py)
 partition          regions, one kernel each                   fusion/regions/outline.py, by the target's rules
-region_passes      f16 or bf16 in memory, if asked for        pipelines.py
+region_passes      what is stored, in f16 or bf16 if asked    pipelines.py
 choose             ways to make kernels tried, if asked for   tuner.py
 lower_region       region to block function                   the target's, of blockgen/lower.py
 rounded            roundings inside a kernel                  the target's, of blockgen/numerics.py
@@ -73,7 +73,7 @@ def stages(func: Func, target: Target, options: Options, choose: Choose | None =
 
         # the pass with a place to put its reasons
         cutting = replace(partition.given(target=text, fuse=options.fuse), apply=cut)
-        regions = run(canonical, (cutting, *region_passes(options)), "regions")
+        regions = run(canonical, (cutting, *region_passes(target, options)), "regions")
     if choose is not None:
         regions, found = _timed(seconds, "tuning", lambda: choose(regions))
         ledger += found

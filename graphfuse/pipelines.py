@@ -44,9 +44,10 @@ def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:
     return backend_of(target).graph_passes(options)
 
 
-def region_passes(options: Options) -> tuple[Pass, ...]:
+def region_passes(target: Target, options: Options) -> tuple[Pass, ...]:
     """What runs on the regions."""
-    return () if options.precision == "f32" else (store_halves.given(to=scalar(options.precision)),)
+    halves = () if options.precision == "f32" else (store_halves.given(to=scalar(options.precision)),)
+    return (*(backend_of(target).region_passes if options.fuse else ()), *halves)
 
 
 # as text
@@ -57,7 +58,7 @@ def listing(target: str, options: Options | None = None) -> str:
     backend, options = backend_of(parse_target(target)), options or Options()
     stages = {
         "graph": backend.graph_passes(options),
-        "regions": (partition.given(target=target, fuse=options.fuse), *region_passes(options)),
+        "regions": (partition.given(target=target, fuse=options.fuse), *region_passes(backend.target, options)),
         "numerics": BLOCK_PASSES[options.numerics],
         backend.level: backend.kernel_passes(_ANY_KERNEL),
     }

@@ -31,6 +31,7 @@ class Backend:
 
     level = "cpu"
     checks_values = True
+    region_passes: tuple[Pass, ...] = ()
     code_stages = ("llvm", "asm")
     note = ""
 

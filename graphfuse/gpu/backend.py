@@ -11,6 +11,7 @@ from graphfuse.blockgen.graft import why_not_graft
 from graphfuse.blockgen.lower import GPU_EMITTERS, lower_region, schedules_of
 from graphfuse.blockgen.numerics import apply_numerics
 from graphfuse.dialects.gpu import WITHOUT_WGMMA
+from graphfuse.fusion.regions.compute_again import compute_again
 from graphfuse.fusion.regions.partition import Decision
 from graphfuse.fusion.regions.rules import Rules
 from graphfuse.gpu import lower as gpu
@@ -40,6 +41,7 @@ class Backend:
 
     level = "gpu"
     checks_values = False  # somebody would have to wait
+    region_passes: tuple[Pass, ...] = (compute_again,)
     code_stages = ("llvm", "ptx")
 
     def __init__(self, target: Target) -> None:

@@ -46,6 +46,8 @@ class Backend(Protocol):
     """The name of the passes over block functions that are the target's own: `cpu` or `gpu`."""
     checks_values: bool
     """Whether checks of indices are compiled in: their result is at hand when the call ends."""
+    region_passes: tuple[Pass, ...]
+    """What runs on regions before others do."""
     code_stages: Sequence[str]
     """Texts that `code_text` gives."""
 
