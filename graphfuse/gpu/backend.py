@@ -61,6 +61,7 @@ class Backend:
             reads_padded=True,
             most_repeated=machine.gpu.memory.most_repeated,
             computes_places=True,
+            gathers=True,
             saved_together=saved_together(machine, ranges),
             why_not_graft=why_not_graft(loops, copies_tiles=machine.has_wgmma),
         )

@@ -517,3 +517,44 @@ def test_indices_that_are_read_once_are_computed_by_their_scatter(
         return(%y)"""
     given = f"%x: tensor<9{row}xf32>, %i: tensor<6x1xi64>, %u: tensor<{rows}xf32>"
     assert sorted(shapes(parted(given, body, dims="", computes_places=computes))) == wanted
+
+
+def sums(rows: int, **rules: int) -> list[str]:
+    """Groups of two sums of different tensors, and of what turns a third around."""
+    wide = f"tensor<{rows}x64xf32>"
+    part = parted(
+        f"%x: {wide}, %y: {wide}, %z: tensor<64xf32>",
+        """
+        %a = graph.reduce(%x) {axes = [0], keepdims = false, kind = "sum"} : tensor<64xf32>
+        %b = graph.reduce(%y) {axes = [0], keepdims = false, kind = "sum"} : tensor<64xf32>
+        %c = graph.exp(%z) : tensor<64xf32>
+        %d = graph.flip(%c) {axes = [0]} : tensor<64xf32>
+        return(%a, %b, %d)""",
+        "",
+        **rules,
+    )
+    return shapes(part)
+
+
+def test_short_kernels_over_one_domain_are_one() -> None:
+    assert sums(8, gathers=True) == ["reduction: reduce reduce", "pointwise: exp"]
+    apart = ["reduction: reduce", "reduction: reduce", "pointwise: exp"]
+    assert sums(8) == apart
+    assert sums(1 << 20, gathers=True) == apart
+
+
+def test_kernels_that_wait_for_others_stay_apart() -> None:
+    part = parted(
+        "%x: tensor<8x64xf32>, %y: tensor<64x8xf32>",
+        """
+        %a = graph.reduce(%x) {axes = [0], keepdims = false, kind = "sum"} : tensor<64xf32>
+        %r = graph.reshape(%a) {shape = [1, 64]} : tensor<1x64xf32>
+        %m = graph.contract(%r, %y) {spec = "mk,kn->mn"} : tensor<1x8xf32>
+        %w = graph.reshape(%m) {shape = [8, 1]} : tensor<8x1xf32>
+        %b = graph.broadcast(%w) {shape = [8, 64]} : tensor<8x64xf32>
+        %c = graph.reduce(%b) {axes = [0], keepdims = false, kind = "sum"} : tensor<64xf32>
+        return(%c)""",
+        "",
+        gathers=True,
+    )
+    assert [g.kind for g in part.groups] == ["reduction", "contraction", "reduction"]

@@ -3,7 +3,8 @@
 Each op that does work is a group at first. Of all pairs that may be one kernel, the one that saves most becomes one,
 until none saves anything (ADR 0019): `legality.py` says which may, each predicate giving a reason or None, `costs.py`
 what that saves. Between pairs that save the same, the consumer that comes first in the block decides, then the producer
-that comes last. The groups' graph stays acyclic. The ledger has what each step saves, and why each edge left is a cut.
+that comes last. On a GPU, short kernels side by side that save only a launch are last. The groups' graph stays acyclic.
+The ledger has what each step saves, and why each edge left is a cut.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ from graphfuse.fusion.regions.legality import (
 )
 from graphfuse.fusion.regions.rules import ANY, Rules
 from graphfuse.ir.core import Block, Op, Trait, Value, attr_dims, attr_int, tensor_of
+
+MOST_BESIDE = 8
+"""Kernels that a short one is tried to be made with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,7 @@ class _Partitioner:
         """Groups that may be made side by side, by what they have in common."""
         self.queue: list[tuple[float, int, int, int, _Union]] = []
         self.ties = itertools.count()
-        self.absorbs = False
+        self.absorbs = self.gathers = False
         self.products: dict[tuple[Op | bool, ...], float | str] = {}
 
     def run(self) -> Partition:
@@ -167,7 +171,9 @@ class _Partitioner:
     def _unite(self) -> None:
         """Make groups one, the pair that saves most first."""
         # absorbed groups have another domain, which nothing else of theirs could join
-        for self.absorbs in (False, True):
+        for phase in ("join", "absorb", *(["gather"] if self.rules.gathers else [])):
+            self.absorbs, self.gathers = phase != "join", phase == "gather"
+            self.alike.clear()
             for group in list(self.view):
                 self._offer(group)
             while self.queue:
@@ -184,9 +190,9 @@ class _Partitioner:
     def _pair(self, group: Group) -> None:
         if (key := self._likeness(group)) is not None:
             others = self.alike[key] = [g for g in self.alike[key] if g in self.view and g is not group]
-            first = next((g for g in others if self._likeness(g) == key), None)
+            found = [g for g in others if self._likeness(g) == key]
             others.append(group)
-            if first is not None:
+            for first in found[-MOST_BESIDE:] if self.gathers else found[:1]:
                 self._weigh(*sorted((first, group), key=self.order.__getitem__))
 
     def _weigh(self, first: Group, second: Group) -> None:
@@ -199,9 +205,19 @@ class _Partitioner:
         """What it has in common with those that could be made beside it: all that it reads, or what it multiplies."""
         if group.kind == "contraction":
             return form_of(group)
+        if self.gathers:
+            return (group.kind, group.domain, group.axes) if self._is_short(group) else None
         if not is_simple(group) or not self.traffic[group].reads:
             return None
         return group.domain, frozenset(self._origin(v) for v in self.traffic[group].reads)
+
+    def _is_short(self, group: Group) -> bool:
+        """Whether a kernel takes less time than its launch, and writes its results in their own order."""
+        costs, turned = self.rules.costs, (graph.permute, graph.flip)
+        if not is_simple(group) and not all(op.has(Trait.ELEMENTWISE) or is_reduction(op) for op in group.ops):
+            return False
+        short = costs.byte * self.moved[group] < costs.launch * len(self.traffic[group].writes)
+        return short and not any(u.kind in turned for op in group.ops for r in op.results for u in self.flow.uses[r])
 
     def _origin(self, value: Value) -> Group | Value:
         """The group that computes a value, or itself."""

@@ -63,6 +63,8 @@ class Rules:
     """Elementwise work on rows of inputs with at most so many elements is done again by all that read the results."""
     computes_places: bool = False
     """Whether scatters compute indices that they read once: a GPU's threads do, a CPU makes updates one by one."""
+    gathers: bool = False
+    """Whether kernels shorter than their launch, over one domain, are one whatever they read."""
     saved_together: SavedTogether = never_together
     why_not_graft: WhyNotGraft = never_graft
 
