@@ -26,6 +26,14 @@ func @taps_of_one_number__groups(%y: tensor<2x3x4x1200xf16>, %p: tensor<2x3x5x12
   %g = graph.contract(%y, %a) {spec = "ngow,ngcw->goc"} : tensor<3x4x5xf16>
   return(%g)
 }
+// The tap in the middle meets no border, and reads the copy that the others do.
+func @taps_of_one_number__middle(%y: tensor<2x5x32x32xf16>, %x: tensor<2x3x32x32xf16>) {
+  %p = graph.pad(%x) {high = [0, 0, 1, 1], low = [0, 0, 1, 1], value = 0.0} : tensor<2x3x34x34xf16>
+  %a = graph.slice(%p) {sizes = [2, 3, 32, 32], starts = [0, 0, 0, 0], steps = [1, 1, 1, 1]} : tensor<2x3x32x32xf16>
+  %g = graph.contract(%y, %a) {spec = "nohw,nchw->oc"} : tensor<5x3xf16>
+  %h = graph.contract(%y, %x) {spec = "nohw,nchw->oc"} : tensor<5x3xf16>
+  return(%g, %h)
+}
 // -----
 func @taps_of_one_number(%y: tensor<2x5x32x32xf16>, %p: tensor<2x3x34x34xf16>) {
   %v0 = graph.permute(%y) {perm = [0, 2, 3, 1]} : tensor<2x32x32x5xf16>
@@ -78,4 +86,20 @@ func @taps_of_one_number__groups(%y: tensor<2x3x4x1200xf16>, %p: tensor<2x3x5x12
   %v7 = graph.slice(%v6) {sizes = [3072, 3, 5], starts = [1, 0, 0], steps = [1, 1, 1]} : tensor<3072x3x5xf16>
   %g = graph.contract(%v3, %v7) {spec = "ngo,ngc->goc"} : tensor<3x4x5xf16>
   return(%g)
+}
+
+func @taps_of_one_number__middle(%y: tensor<2x5x32x32xf16>, %x: tensor<2x3x32x32xf16>) {
+  %p = graph.pad(%x) {high = [0, 0, 1, 1], low = [0, 0, 1, 1], value = 0.0} : tensor<2x3x34x34xf16>
+  %v0 = graph.permute(%y) {perm = [0, 2, 3, 1]} : tensor<2x32x32x5xf16>
+  %v1 = graph.pad(%v0) {high = [1, 2, 2, 11], low = [0, 0, 0, 0], value = 0.0} : tensor<3x34x34x16xf16>
+  %v2 = graph.reshape(%v1) {shape = [3468, 16]} : tensor<3468x16xf16>
+  %v3 = graph.slice(%v2) {sizes = [3072, 5], starts = [0, 0], steps = [1, 1]} : tensor<3072x5xf16>
+  %v4 = graph.permute(%p) {perm = [0, 2, 3, 1]} : tensor<2x34x34x3xf16>
+  %v5 = graph.pad(%v4) {high = [1, 0, 0, 13], low = [0, 0, 0, 0], value = 0.0} : tensor<3x34x34x16xf16>
+  %v6 = graph.reshape(%v5) {shape = [3468, 16]} : tensor<3468x16xf16>
+  %v7 = graph.slice(%v6) {sizes = [3072, 3], starts = [0, 0], steps = [1, 1]} : tensor<3072x3xf16>
+  %g = graph.contract(%v3, %v7) {spec = "no,nc->oc"} : tensor<5x3xf16>
+  %v8 = graph.slice(%v6) {sizes = [3072, 3], starts = [35, 0], steps = [1, 1]} : tensor<3072x3xf16>
+  %h = graph.contract(%v3, %v8) {spec = "no,nc->oc"} : tensor<5x3xf16>
+  return(%g, %h)
 }

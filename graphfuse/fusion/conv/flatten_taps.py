@@ -23,7 +23,7 @@ not known. Cost: one sweep; both operands are copied.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from graphfuse.dialects import graph
@@ -32,7 +32,7 @@ from graphfuse.fusion.simplify.patterns import made_by
 from graphfuse.fusion.simplify.simplify_movement import permuted, reshaped
 from graphfuse.ir.core import Func, Op, Value, attr_dims, attr_ints, remade, tensor_of
 from graphfuse.ir.passes import passing
-from graphfuse.ir.rewrite import Rule, common_subexpressions, dead_code, rule, sweep
+from graphfuse.ir.rewrite import RuleWith, common_subexpressions, dead_code, given, readers, rule_with, sweep
 from graphfuse.ir.types import BF16, F16
 from graphfuse.symbolic import static
 
@@ -74,9 +74,54 @@ class _Rows:
         return graph.slice_(flat, starts=starts, sizes=sizes, steps=(1,) * len(sizes)).result, self.labels[0] + kept
 
 
-@rule(graph.contract)
-def taps_of_one_number(op: Op) -> Op | None:
+Pads = Mapping[Value, Op]
+"""What puts borders around images of which products take windows."""
+
+
+def _pads_of(func: Func) -> Pads:
+    uses = readers(func)
+    found: dict[Value, Op] = {}
+    for op in func.walk():
+        zeros = op.kind is graph.pad and op.attrs.get("mode", "constant") == "constant" and op.attrs["value"] == 0
+        if (
+            zeros
+            and all(isinstance(d, int) and d >= 0 for d in attr_dims(op, "low"))
+            and any(_is_multiplied(u, uses) for u in uses.get(op.result, ()))
+        ):
+            found[op.operands[0]] = op
+    return found
+
+
+def _is_multiplied(cut: Op, uses: Mapping[Value, Sequence[Op]]) -> bool:
+    return cut.kind is graph.slice_ and any(u.kind is graph.contract for u in uses.get(cut.result, ()))
+
+
+def _with_borders(x: Value, pads: Pads) -> Value:
+    """A window that meets no border, as one of what has the borders: the others read that."""
+    cut = made_by(x, graph.slice_)
+    base = x if cut is None else cut.operands[0]
+    if (pad := pads.get(base)) is None:
+        return x
+    low, sizes = attr_dims(pad, "low"), tensor_of(x).shape
+    starts, steps = (
+        (attr_dims(cut, "starts"), attr_ints(cut, "steps")) if cut is not None else ((0,) * len(low), (1,) * len(low))
+    )
+    moved = tuple(a + b for a, b in zip(low, starts, strict=True))
+    return graph.slice_(pad.result, starts=moved, sizes=sizes, steps=steps).result
+
+
+@rule_with(graph.contract)
+def taps_of_one_number(op: Op, pads: Pads) -> Op | None:
     """sum over p of y[p] x[s p + tap] = sum over i of y'[i] x'[i + number of tap // s], x' of every s positions."""
+    for i, v in enumerate(op.operands):
+        moved = _with_borders(v, pads)
+        if moved != v and (made := _taken(remade(op, *(moved if j == i else w for j, w in enumerate(op.operands))))):
+            return made
+    return _taken(op)
+
+
+def _taken(op: Op) -> Op | None:
+    """The product of copies, if one factor is a window."""
     *both, out = graph.parse_spec(str(op.attrs["spec"]))
     cuts = [made_by(v, graph.slice_) for v in op.operands]
     if not all(_is_known(v) for v in op.operands) or cuts.count(None) != 1:
@@ -122,11 +167,11 @@ def _every_so_many(cut: Op) -> Value:
     return graph.slice_(x, starts=tuple(starts), sizes=tuple(-(-(d - a) // s) for d, a, s in ends), steps=steps).result
 
 
-RULES: tuple[Rule, ...] = taps_of_one_number
+RULES: tuple[RuleWith[Pads], ...] = taps_of_one_number
 
 
 @passing("graph")
 def flatten_taps(func: Func) -> Func:
     """Sum gradients of weights along one dim."""
-    made, fired = sweep(func, RULES)
+    made, fired = sweep(func, given(RULES, _pads_of(func)))
     return common_subexpressions(dead_code(made)) if fired else func
