@@ -45,12 +45,13 @@ def split_columns(func: Func, *, target: str = "") -> Func:
 
 
 @passing("graph", after=("canonicalize",))
-def split_long_sums(func: Func, *, target: str = "") -> Func:
+def split_long_sums(func: Func, *, target: str = "", strict: bool = False) -> Func:
     """Give each of the programs that the target runs at a time a part of every long sum."""
     if not target:
-        return share_sums(func)
+        return share_sums(func, strict=strict)
     machine = _machine(target)
-    return share_sums(func, machine.multiprocessors, MOST_SPLIT if machine.has_wgmma else 1, sum_parts(machine))
+    share = MOST_SPLIT if machine.has_wgmma else 1
+    return share_sums(func, machine.multiprocessors, share, sum_parts(machine), strict=strict)
 
 
 @passing("graph", after=("merge-contractions", "simplify-movement"))
@@ -83,7 +84,7 @@ def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:
         passes = (*passes, lower_precision.given(to=scalar(precision)))
     pixels = PIXELS if has_wgmma and not strict else ()
     norms = () if strict else (normalise_later.given(centred=numerics == "fast"),)
-    cuts = split_columns.given(target=text), split_long_sums.given(target=text)
+    cuts = split_columns.given(target=text), split_long_sums.given(target=text, strict=strict)
     searches = (search_rows.given(held=_machine(text).gpu.memory.row_elements),)
     parts = (split_f32.given(target=text), *BY_PARTS) if has_wgmma and not strict and precision == "f32" else ()
     # late: no rule may see that what is added is left out again

@@ -59,6 +59,17 @@ func @search_in_parts__columns(%x: tensor<65536x8xi32>) {
   %v0 = graph.arg_reduce(%x) {axis = 0, keepdims = true, kind = "max", last = true} : tensor<1x8xi64>
   return(%v0)
 }
+// A batch norm's variance: a part has both sums, from its own mean.
+func @deviations_in_parts(%x: tensor<8x512x32xf32>) {
+  %s = graph.reduce(%x) {axes = [0, 1], keepdims = true, kind = "sum"} : tensor<1x1x32xf32>
+  %n = graph.full() {elem = f32, shape = [1, 1, 32], value = 4096.0} : tensor<1x1x32xf32>
+  %m = graph.div(%s, %n) : tensor<1x1x32xf32>
+  %b = graph.broadcast(%m) {shape = [8, 512, 32]} : tensor<8x512x32xf32>
+  %d = graph.sub(%x, %b) : tensor<8x512x32xf32>
+  %q = graph.mul(%d, %d) : tensor<8x512x32xf32>
+  %v = graph.reduce(%q) {axes = [0, 1], keepdims = true, kind = "sum"} : tensor<1x1x32xf32>
+  return(%m, %v)
+}
 // -----
 func @reduce_in_parts(%x: tensor<2x262144xf16>, %y: tensor<2x262144xf16>) {
   %v0 = graph.reshape(%x) {shape = [2, 64, 4096]} : tensor<2x64x4096xf16>
@@ -220,4 +231,30 @@ func @search_in_parts__columns(%x: tensor<65536x8xi32>) {
   %v12 = graph.reduce(%v11) {axes = [0], keepdims = false, kind = "max"} : tensor<8xi64>
   %v13 = graph.reshape(%v12) {shape = [1, 8]} : tensor<1x8xi64>
   return(%v13)
+}
+
+func @deviations_in_parts(%x: tensor<8x512x32xf32>) {
+  %v0 = graph.reshape(%x) {shape = [32, 128, 32]} : tensor<32x128x32xf32>
+  %v1 = graph.reduce(%v0) {axes = [1], keepdims = false, kind = "sum"} : tensor<32x32xf32>
+  %v2 = graph.reduce(%v1) {axes = [0], kind = "sum"} : tensor<32xf32>
+  %v3 = graph.reshape(%v2) {shape = [1, 1, 32]} : tensor<1x1x32xf32>
+  %n = graph.full() {elem = f32, shape = [1, 1, 32], value = 4096.0} : tensor<1x1x32xf32>
+  %m = graph.div(%v3, %n) : tensor<1x1x32xf32>
+  %v4 = graph.full() {elem = f32, shape = [32, 32], value = 128.0} : tensor<32x32xf32>
+  %v5 = graph.div(%v1, %v4) : tensor<32x32xf32>
+  %v6 = graph.reshape(%v5) {shape = [32, 1, 32]} : tensor<32x1x32xf32>
+  %v7 = graph.broadcast(%v6) {shape = [32, 128, 32]} : tensor<32x128x32xf32>
+  %v8 = graph.sub(%v0, %v7) : tensor<32x128x32xf32>
+  %v9 = graph.mul(%v8, %v8) : tensor<32x128x32xf32>
+  %v10 = graph.reduce(%v9) {axes = [1], keepdims = false, kind = "sum"} : tensor<32x32xf32>
+  %v11 = graph.reduce(%v10) {axes = [0], kind = "sum"} : tensor<32xf32>
+  %v12 = graph.reshape(%m) {shape = [1, 32]} : tensor<1x32xf32>
+  %v13 = graph.broadcast(%v12) {shape = [32, 32]} : tensor<32x32xf32>
+  %v14 = graph.sub(%v5, %v13) : tensor<32x32xf32>
+  %v15 = graph.mul(%v14, %v14) : tensor<32x32xf32>
+  %v16 = graph.mul(%v15, %v4) : tensor<32x32xf32>
+  %v17 = graph.reduce(%v16) {axes = [0], kind = "sum"} : tensor<32xf32>
+  %v18 = graph.add(%v11, %v17) : tensor<32xf32>
+  %v19 = graph.reshape(%v18) {shape = [1, 1, 32]} : tensor<1x1x32xf32>
+  return(%m, %v19)
 }

@@ -16,8 +16,8 @@ Parallel Scan for Stream Architectures: reduce, then scan).
 On a CPU, what is summed may have dims that are not known, or be two dims with one that is kept between them: then its
 rows come first.
 
-Requires: canonicalize; what is summed is of static size. Ensures: the same values but for the order of sums. Cost: one
-sweep.
+Requires: canonicalize; what is summed is of static size. Ensures: the same values but for the order of sums, and
+variances of parts, which `strict` does without. Cost: one sweep.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from graphfuse.fusion.products.search_rows import place_of
 from graphfuse.fusion.regions.attention import find_attention
 from graphfuse.fusion.regions.dataflow import Dataflow
 from graphfuse.fusion.simplify.fold_constants import cast_to, full
+from graphfuse.fusion.simplify.patterns import made_by, operand_of
 from graphfuse.fusion.simplify.simplify_movement import reshaped, sliced
 from graphfuse.ir.core import Attr, Func, Op, Trait, Value, attr_int, attr_ints, remade, tensor_of
 from graphfuse.ir.passes import passing
@@ -121,9 +122,7 @@ def reduce_in_parts(op: Op, programs: Programs) -> Replacement | None:
     axes, kind = sorted(attr_ints(op, "axes")), str(op.attrs["kind"])
     if _reduced(op) in programs.whole or (parts := _in_parts(t.shape, axes, programs)) is None:
         return None
-    first, after = parts.first, parts.after
-    moved = {a: a if a < first else a + 2 - (after - first) for a in axes if not first <= a < after}
-    inside, place = tuple(sorted((*moved.values(), first + 1))), first - sum(a < first for a in axes)
+    inside, place = parts.inside(axes)
 
     def partial(part: Value) -> Value:
         wide = cast_to(part, _wide(t.elem, kind))
@@ -131,6 +130,57 @@ def reduce_in_parts(op: Op, programs: Programs) -> Replacement | None:
 
     whole = graph.reduce(parts.each(x, partial, place), axes=(place,), kind=kind, loc=op.loc).result
     return reshaped(cast_to(whole, t.elem), tensor_of(op.result).shape)
+
+
+@rule_with(graph.reduce)
+def deviations_in_parts(op: Op, programs: Programs) -> Replacement | None:
+    """sum of (x - mean)^2 = sum over parts of theirs from their own mean, and size * (own mean - mean)^2.
+
+    So one kernel makes both sums of a part (Chan, Golub and LeVeque, Updating formulae for computing variances).
+    """
+    square = made_by(op.operands[0], graph.mul)
+    away = made_by(square.operands[0], graph.sub) if square is not None else None
+    if square is None or away is None or square.operands[0] != square.operands[1] or op.attrs["kind"] != "sum":
+        return None
+    x, about = away.operands
+    shape, axes = tensor_of(x).shape, sorted(attr_ints(op, "axes"))
+    mean = operand_of(about, graph.broadcast)
+    if mean is None or tensor_of(x).elem != F32 or not _is_mean(mean, shape, axes):
+        return None
+    parts = None if _reduced(op) in programs.whole else _in_parts(shape, axes, programs)
+    if parts is None or parts.count * parts.size != parts.length:
+        return None
+    inside, place = parts.inside(axes)
+    size = math.prod(static(shape[a]) for a in axes) // parts.count
+
+    def mean_of(part: Value) -> Value:
+        total = graph.reduce(part, axes=inside, kind="sum", keepdims=False, loc=op.loc).result
+        return graph.div(total, full(tensor_of(total).shape, F32, float(size))).result
+
+    def spread(part: Value) -> Value:
+        whole = tensor_of(part).shape
+        own = reshaped(mean_of(part), tuple(1 if a in inside else d for a, d in enumerate(whole)))
+        far = graph.sub(part, graph.broadcast(own, shape=whole)).result
+        return graph.reduce(graph.mul(far, far), axes=inside, kind="sum", keepdims=False, loc=op.loc).result
+
+    means, spreads = parts.each(x, mean_of, place), parts.each(x, spread, place)
+    by_part = tensor_of(means).shape
+    common = reshaped(mean, tuple(1 if i == place else d for i, d in enumerate(by_part)))
+    far = graph.sub(means, graph.broadcast(common, shape=by_part)).result
+    weighed = graph.mul(graph.mul(far, far), full(by_part, F32, float(size))).result
+    sums = (graph.reduce(v, axes=(place,), kind="sum", loc=op.loc) for v in (spreads, weighed))
+    return reshaped(graph.add(*sums).result, tensor_of(op.result).shape)
+
+
+def _is_mean(mean: Value, shape: Sequence[Dim], axes: Sequence[int]) -> bool:
+    """Whether a value is one for each row along these axes, and waits for a sum."""
+    kept = tuple(1 if a in axes else d for a, d in enumerate(shape))
+    have = tensor_of(mean).shape
+    if (*(1 for _ in range(len(kept) - len(have))), *have) != kept:
+        return False
+    while (op := mean.op) is not None and op.kind in (graph.reshape, graph.div, graph.mul):
+        mean = op.operands[0]
+    return op is not None and op.kind is graph.reduce
 
 
 @rule_with(graph.arg_reduce)
@@ -166,6 +216,12 @@ class _Parts:
     length: int
     count: int
     size: int
+
+    def inside(self, axes: Sequence[int]) -> tuple[tuple[int, ...], int]:
+        """The axes of a part, where all of these are reduced, and the dim along which parts then are."""
+        first, after = self.first, self.after
+        moved = (a if a < first else a + 2 - (after - first) for a in axes if not first <= a < after)
+        return tuple(sorted((*moved, first + 1))), first - sum(a < first for a in axes)
 
     def each(self, x: Value, result: Callable[[Value], Value], place: int) -> Value:
         """The results of all parts, along dim `place`."""
@@ -326,15 +382,24 @@ def scan_in_parts(op: Op, programs: Programs) -> Replacement | None:
     return remade(op, x, again if isinstance(again, Op) else so_far, part=part)
 
 
-RULES: tuple[RuleWith[Programs], ...] = (*reduce_in_parts, *search_in_parts, *multiply_in_parts, *scan_in_parts)
+RULES: tuple[RuleWith[Programs], ...] = (
+    *deviations_in_parts,
+    *reduce_in_parts,
+    *search_in_parts,
+    *multiply_in_parts,
+    *scan_in_parts,
+)
 ON_CPU: tuple[RuleWith[Programs], ...] = (*reduce_rows_first, *reduce_in_parts, *search_in_parts, *scan_in_parts)
 
 
-def share_sums(func: Func, programs: int = 132, share: int = 1, parts: SumParts = unknown) -> Func:
+def share_sums(
+    func: Func, programs: int = 132, share: int = 1, parts: SumParts = unknown, *, strict: bool = False
+) -> Func:
     """Give each of so many programs, which run at a time, a part of every long sum. Rows of attention stay whole."""
     attention = (op for found in find_attention(Dataflow(func.body), on_gpu=True) for op in found.between)
     whole = frozenset(_reduced(op) for op in attention if op.kind is graph.reduce)
-    return _split_by(func, RULES, Programs(programs, func.ranges, share, parts, whole=whole))
+    rules = [r for r in RULES if not strict or r not in deviations_in_parts]
+    return _split_by(func, rules, Programs(programs, func.ranges, share, parts, whole=whole))
 
 
 @passing("graph")
