@@ -45,18 +45,16 @@ def _saved_together(machine: Machine, ranges: Ranges, products: Sequence[Op], *,
     if any(element_of(v) != elem for p in products for v in p.operands) or elem.name not in ACCUMULATED:
         return "several products are of halves or bytes"
     m, n, k, batch = _sizes(first, ranges)
-    if batch:
-        return "several products have no batch"
     if min(m, n, k) < 2:
         return "a product with a vector is a reduction"
     if any(_is_spread(v) for p in products for v in p.operands):
         return "a product with what is spread is a reduction"
 
     def best(columns: int, results: int = 1) -> float:
-        made = Product(m, columns, k * elem.bytes, results=results)
+        made = Product(m, columns, k * elem.bytes, batch, results=results)
         return microseconds(wgmma_tile(machine, made), machine, made)
 
-    count, size, costs = len(products), m * n * max(2, elem.bytes), machine.gpu.memory
+    count, size, costs = len(products), batch * m * n * max(2, elem.bytes), machine.gpu.memory
     apart, together = count * best(n), best(n, count)
     if meet:  # through memory: from product to product, or from one wide product to what combines its columns
         combined = best(n * count) + costs.launch_us + (count + 1) * size / costs.bytes_per_us
@@ -74,15 +72,12 @@ def _is_spread(value: Value) -> bool:
     return op is not None and op.kind is graph.broadcast
 
 
-def _sizes(op: Op, ranges: Ranges) -> tuple[int, int, int, bool]:
-    """Rows of the shared operand, columns, depth, and whether there is a batch; unknown extents as tiles take them."""
+def _sizes(op: Op, ranges: Ranges) -> tuple[int, int, int, int]:
+    """Rows of the shared operand, columns, depth and batch; unknown extents as tiles take them."""
     a, b = op.operands
     lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
-    sizes = {0: 1, 1: 1, 2: 1}
-    batch = False
+    sizes = [1, 1, 1, 1]
     for c, d in dict(zip(lhs + rhs, (*shape_of(a), *shape_of(b)), strict=True)).items():
-        if c in lhs and c in rhs and c in out:
-            batch = batch or d != 1
-        role = 2 if c not in out else 0 if c in lhs else 1
+        role = 2 if c not in out else 3 if c in lhs and c in rhs else 0 if c in lhs else 1
         sizes[role] *= typical(d, ranges)
-    return sizes[0], sizes[1], sizes[2], batch
+    return sizes[0], sizes[1], sizes[2], sizes[3]

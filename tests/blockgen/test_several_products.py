@@ -40,12 +40,15 @@ def test_gates_are_one_kernel(shape):
     assert reasons(pair(*shape)) == (1, [])
 
 
+def test_gates_of_a_batch_are_one_kernel():
+    assert reasons(pair(2048, 768, 3072, spec="bmk,bkn->bmn")) == (1, [])
+
+
 @pytest.mark.parametrize(
     ("func", "reason"),
     [
         (pair(2048, 768, 3072, "f32"), "several products are of halves or bytes"),
         (pair(1, 768, 3072), "a product with a vector is a reduction"),
-        (pair(64, 768, 3072, spec="bmk,bkn->bmn"), "several products have no batch"),
         (SPREAD, "a product with what is spread is a reduction"),
     ],
 )
@@ -76,7 +79,7 @@ def test_other_targets_have_no_schedule(machine):
 
 
 @pytest.mark.parametrize("elem", ["bf16", "f32"])
-@pytest.mark.parametrize("spec", ["mk,kn->mn", "mk,nk->mn"])
+@pytest.mark.parametrize("spec", ["mk,kn->mn", "mk,nk->mn", "bmk,bkn->bmn"])
 @pytest.mark.parametrize("machine", [HOPPER, replace(HOPPER, has_wgmma=False)])
 def test_blocks_equal_the_graph(elem, spec, machine):
     """Also where tiles are not boxes: a schedule that is never chosen is right all the same."""
