@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -223,22 +224,30 @@ def _widened(array: Array) -> Array:
 
 ROUNDING = 2.0**-40
 """Of float64, after thousands of operations: a spread of less is none."""
+ROUNDINGS = 4
+"""Of the result's own element: a spread of less is what operands were rounded by."""
 
 
 def _errors(got: Array, exact: Array, plain: Array) -> tuple[float, float]:
     """(maximum, RMS) distance of each element to the nearer of `exact` and `plain`, in standard deviations of `exact`.
 
-    In its largest where all are one number, as sums of a softmax are up to the rounding of float64. Where a rounding
-    decides (a bucket's edge, an overflow to infinity) the ops in the model's own precision are right.
+    In its largest where all are one number up to roundings, as sums of a softmax are. Where a rounding decides (a
+    bucket's edge, an overflow to infinity) the ops in the model's own precision are right.
     """
     if exact.size == 0:
         return 0.0, 0.0
     g, w, p = (a.astype(np.float64) for a in (got, exact, plain))
     finite = w[np.isfinite(w)]
-    spread, largest = (float(np.std(finite)), float(np.abs(finite).max())) if finite.size else (0.0, 0.0)
-    scale = spread if spread > ROUNDING * largest else largest or 1.0
+    largest = float(np.abs(finite).max(initial=0.0)) or 1.0
+    spread = float(np.std(finite / largest)) if finite.size else 0.0
+    scale = largest * spread if spread > _least_spread(got.dtype) else largest
     error = np.minimum(_distances(g, w), _distances(g, p)) / scale
     return float(error.max()), float(np.sqrt(np.mean(error**2)))
+
+
+def _least_spread(dtype: np.dtype[Any]) -> float:
+    """In units of the largest element."""
+    return max(ROUNDING, ROUNDINGS * float(np.spacing(np.ones((), dtype)))) if dtype.kind in "fV" else ROUNDING
 
 
 def _distances(a: Array, b: Array) -> Array:

@@ -453,6 +453,23 @@ def test_errors_of_what_is_one_number_are_parts_of_it() -> None:
     assert checking._errors(one + 0.5, one, one)[0] == 0.5
 
 
+@pytest.mark.parametrize("elem", ["f32", *HALVES])
+def test_what_operands_were_rounded_by_is_no_spread(elem: str) -> None:
+    """As of a row's largest times its sum, which are operands: 6, and what they were rounded by."""
+    dtype = np.dtype(HALVES.get(elem, np.float32))
+    eps = float(ml_dtypes.finfo(dtype).eps)
+    exact = 6 * (1 + eps * np.array([0.3, -0.2, 0.5, -0.4]))
+    found = np.full(4, 6 * (1 + eps)).astype(dtype)
+    assert checking._errors(found, exact, exact)[0] < 2 * eps
+    assert checking._errors((found * 2).astype(dtype), exact, exact)[0] > 0.9
+
+
+def test_errors_of_what_is_enormous_are_parts_of_its_spread() -> None:
+    exact = np.array([1e290, 3e300, -2e300])
+    assert 0 < checking._errors(exact * (1 + 1e-9), exact, exact)[0] < 1e-8
+    assert checking._errors(exact[::-1].copy(), exact, exact)[0] > 0.9
+
+
 @given(text=fusion_programs(), numerics=st.sampled_from(["strict", "fast"]), elem=st.sampled_from(["f32", *HALVES]))
 @COMPILED
 def test_regions_of_random_programs_are_right(text: str, numerics: Numerics, elem: str) -> None:
