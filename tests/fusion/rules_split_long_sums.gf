@@ -70,6 +70,15 @@ func @deviations_in_parts(%x: tensor<8x512x32xf32>) {
   %v = graph.reduce(%q) {axes = [0, 1], keepdims = true, kind = "sum"} : tensor<1x1x32xf32>
   return(%m, %v)
 }
+func @sum_powers_in_parts(%x: tensor<2x65536xf16>) {
+  %v0 = graph.cast(%x) {to = f32} : tensor<2x65536xf32>
+  %v1 = graph.reduce(%v0) {axes = [1], keepdims = true, kind = "max"} : tensor<2x1xf32>
+  %v2 = graph.broadcast(%v1) {shape = [2, 65536]} : tensor<2x65536xf32>
+  %v3 = graph.sub(%v0, %v2) : tensor<2x65536xf32>
+  %v4 = graph.exp(%v3) : tensor<2x65536xf32>
+  %v5 = graph.reduce(%v4) {axes = [1], keepdims = true, kind = "sum"} : tensor<2x1xf32>
+  return(%v1, %v5)
+}
 // -----
 func @reduce_in_parts(%x: tensor<2x262144xf16>, %y: tensor<2x262144xf16>) {
   %v0 = graph.reshape(%x) {shape = [2, 64, 4096]} : tensor<2x64x4096xf16>
@@ -257,4 +266,27 @@ func @deviations_in_parts(%x: tensor<8x512x32xf32>) {
   %v18 = graph.add(%v11, %v17) : tensor<32xf32>
   %v19 = graph.reshape(%v18) {shape = [1, 1, 32]} : tensor<1x1x32xf32>
   return(%m, %v19)
+}
+
+func @sum_powers_in_parts(%x: tensor<2x65536xf16>) {
+  %v0 = graph.reshape(%x) {shape = [2, 16, 4096]} : tensor<2x16x4096xf16>
+  %v1 = graph.cast(%v0) {to = f32} : tensor<2x16x4096xf32>
+  %v2 = graph.reduce(%v1) {axes = [2], keepdims = false, kind = "max"} : tensor<2x16xf32>
+  %v3 = graph.reduce(%v2) {axes = [1], kind = "max"} : tensor<2xf32>
+  %v4 = graph.reshape(%v3) {shape = [2, 1]} : tensor<2x1xf32>
+  %v5 = graph.isinf(%v2) : tensor<2x16xbool>
+  %v6 = graph.full() {elem = f32, shape = [2, 16], value = 0.0} : tensor<2x16xf32>
+  %v7 = graph.select(%v5, %v6, %v2) : tensor<2x16xf32>
+  %v8 = graph.reshape(%v7) {shape = [2, 16, 1]} : tensor<2x16x1xf32>
+  %v9 = graph.broadcast(%v8) {shape = [2, 16, 4096]} : tensor<2x16x4096xf32>
+  %v10 = graph.sub(%v1, %v9) : tensor<2x16x4096xf32>
+  %v11 = graph.exp(%v10) : tensor<2x16x4096xf32>
+  %v12 = graph.reduce(%v11) {axes = [2], keepdims = false, kind = "sum"} : tensor<2x16xf32>
+  %v13 = graph.broadcast(%v4) {shape = [2, 16]} : tensor<2x16xf32>
+  %v14 = graph.sub(%v2, %v13) : tensor<2x16xf32>
+  %v15 = graph.exp(%v14) : tensor<2x16xf32>
+  %v16 = graph.mul(%v12, %v15) : tensor<2x16xf32>
+  %v17 = graph.reduce(%v16) {axes = [1], kind = "sum"} : tensor<2xf32>
+  %v18 = graph.reshape(%v17) {shape = [2, 1]} : tensor<2x1xf32>
+  return(%v4, %v18)
 }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.products.split_long_sums import share_sums
 from graphfuse.fusion.regions.outline import outline
+from graphfuse.interp.graph import run
 from graphfuse.ir.core import Func, tensor_of
 from graphfuse.ir.verifier import verify
 from graphfuse.targets.machine import GpuMachine
@@ -22,6 +24,7 @@ def count(func: Func, kind: object) -> int:
     ("params", "body"),
     [
         ("x: 2x262144xf32", softmax(1, "2, 262144")),
+        ("x: 2x65536xf32", softmax(1, "2, 65536")),
         ("x: 500x600xf16", 'e = exp(x); s = reduce(e) {axes = [0, 1], kind = "sum"}; return(s)'),
         ("x: 70000x5xf32", 's = reduce(x) {axes = [0], kind = "sum"}; n = neg(s); return(n)'),
         ("x: 3x4096xf16, w: 70x4096xf16", 'y = contract(x, w) {spec = "mk,nk->mn"}; z = neg(y); return(z)'),
@@ -34,6 +37,51 @@ def test_parts_give_the_whole(params: str, body: str) -> None:
     assert count(split, graph.reduce) > count(func, graph.reduce)
     regions, _ = outline(split)
     check_blocks(regions, Case("split", (), func).arrays({}), GpuMachine())
+
+
+POWERS = """
+    m = reduce(x) {axes = [AXES], kind = "max", keepdims = true}; z = full() {shape = [ROW], elem = f32, value = 0.0}
+    i = isinf(m); c = select(i, z, m); b = broadcast(BASE) {shape = [SHAPE]}; d = sub(x, b); e = exp(d)
+    s = reduce(e) {axes = [AXES], kind = "sum", keepdims = true}; return(m, s)"""
+"""The largest, and the sum of exponentials relative to it."""
+
+
+def powers(axes: str, row: str, shape: str, base: str) -> Func:
+    body = POWERS.replace("AXES", axes).replace("ROW", row).replace("SHAPE", shape).replace("BASE", base)
+    return graph_func(f"x: {shape.replace(', ', 'x')}xf32", body)
+
+
+@pytest.mark.parametrize("base", ["m", "c"])
+@pytest.mark.parametrize(
+    ("axes", "row", "shape", "kept"),
+    [
+        ("1", "7, 1", "7, 65536", 0),
+        ("0", "1, 3", "65536, 3", 1),
+        ("0, 2", "1, 7, 1", "3, 7, 32768", 1),
+        ("1", "7, 1", "7, 131101", 0),
+    ],
+)
+def test_exponentials_of_parts_are_those_of_the_whole(axes: str, row: str, shape: str, kept: int, base: str) -> None:
+    func = powers(axes, row, shape, base)
+    split = share_sums(func)
+    verify(split)
+    assert count(split, graph.reduce) > count(func, graph.reduce)
+    x = np.random.default_rng(0).normal(size=tensor_of(func.body.params.values[0]).shape).astype(np.float32)
+    rows = list(np.moveaxis(x, kept, 0))
+    rows[0].flat[3] = np.inf
+    rows[1].flat[:] = -np.inf
+    rows[2][:] -= 300  # a part of nothing beside what is far below 0
+    rows[2].flat[:30000] = -np.inf
+    if len(rows) > 3:
+        rows[3].flat[9], rows[4].flat[::2] = np.nan, -np.inf
+    with np.errstate(all="ignore"):
+        for want, got in zip(run(func, x), run(split, x), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def test_parts_of_exponentials_are_read_once() -> None:
+    regions, _ = outline(share_sums(powers("1", "3, 1", "3, 128256", "m")))
+    assert [op.attrs["kind"] for op in regions.walk() if op.kind is graph.region] == ["reduction", "reduction"]
 
 
 @pytest.mark.parametrize(
@@ -66,6 +114,8 @@ def test_unknown_rows_count_at_their_most(most: int, splits: bool) -> None:
     ("params", "body"),
     [
         ("x: 200x262144xf32", 's = reduce(x) {axes = [1], kind = "sum"}; return(s)'),
+        ("x: 2x40000xf32", softmax(1, "2, 40000")),
+        ("x: 1x50257xf32", softmax(1, "1, 50257")),  # parts of it are not of one size
         ("x: 2x5000xf32", 's = reduce(x) {axes = [1], kind = "sum"}; return(s)'),
         ("x: 4096x4096xf16, w: 4096x4096xf16", 'y = contract(x, w) {spec = "mk,kn->mn"}; return(y)'),
         ("x: 3x200xf16, w: 200x70xf16", 'y = contract(x, w) {spec = "mk,kn->mn"}; return(y)'),

@@ -10,8 +10,9 @@ becomes, for a machine that runs 132 programs at a time,
 
 Elementwise ops before the reduction are made again under the new shape, so that they stay in one kernel with it. A
 product is split along k: its parts are a batch, summed afterwards. The place of an extreme is its place in the first
-part that has it. Partial sums of halves are f32. A scan of few lines is one of their parts (Merrill and Grimshaw,
-Parallel Scan for Stream Architectures: reduce, then scan).
+part that has it. Exponentials of a part are summed relative to its own largest, which costs no walk more, and scaled
+afterwards, as attentions in parts are (`split_keys.py`). Partial sums of halves are f32. A scan of few lines is one of
+their parts (Merrill and Grimshaw, Parallel Scan for Stream Architectures: reduce, then scan).
 
 On a CPU, what is summed may have dims that are not known, or be two dims with one that is kept between them: then its
 rows come first.
@@ -34,7 +35,7 @@ from graphfuse.fusion.regions.attention import find_attention
 from graphfuse.fusion.regions.dataflow import Dataflow
 from graphfuse.fusion.simplify.fold_constants import cast_to, full
 from graphfuse.fusion.simplify.patterns import made_by, operand_of
-from graphfuse.fusion.simplify.simplify_movement import reshaped, sliced
+from graphfuse.fusion.simplify.simplify_movement import broadcasted, reshaped, sliced
 from graphfuse.ir.core import Attr, Func, Op, Trait, Value, attr_int, attr_ints, remade, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, RuleWith, common_subexpressions, dead_code, given, rule_with, sweep
@@ -43,6 +44,9 @@ from graphfuse.symbolic import Dim, Ranges, bounds, product, static
 
 LONG = 1 << 17
 """Elements that one program may reduce alone: a second kernel costs as much time."""
+LONG_POWERS = 3 << 14
+"""The same of elements whose largest and whose exponentials are wanted: 128,256 of them take one program 9 us on an
+H200."""
 LEAST = 1 << 12
 """Elements of a part."""
 ROW = 1 << 15
@@ -108,10 +112,16 @@ class Programs:
     """Parts of a line to scan, at most."""
     whole: frozenset[Reduced] = frozenset()
     """What is reduced by other means."""
+    powers: frozenset[Reduced] = frozenset()
+    """That of which the largest is wanted, and the sum of exponentials."""
 
     def most(self, shape: Sequence[Dim]) -> int:
         """An upper bound of the elements of a shape."""
         return bounds(product(shape), self.ranges)[1]
+
+    def long(self, reduced: Reduced) -> int:
+        """Elements that one program may reduce alone."""
+        return LONG_POWERS if reduced in self.powers else LONG
 
 
 @rule_with(graph.reduce)
@@ -120,7 +130,10 @@ def reduce_in_parts(op: Op, programs: Programs) -> Replacement | None:
     (x,) = op.operands
     t = tensor_of(x)
     axes, kind = sorted(attr_ints(op, "axes")), str(op.attrs["kind"])
-    if _reduced(op) in programs.whole or (parts := _in_parts(t.shape, axes, programs)) is None:
+    if _reduced(op) in programs.whole:
+        return None
+    parts = _in_parts(t.shape, axes, programs, programs.long(_reduced(op)))
+    if parts is None:
         return None
     inside, place = parts.inside(axes)
 
@@ -147,7 +160,7 @@ def deviations_in_parts(op: Op, programs: Programs) -> Replacement | None:
     mean = operand_of(about, graph.broadcast)
     if mean is None or tensor_of(x).elem != F32 or not _is_mean(mean, shape, axes):
         return None
-    parts = None if _reduced(op) in programs.whole else _in_parts(shape, axes, programs)
+    parts = None if _reduced(op) in programs.whole else _in_parts(shape, axes, programs, programs.long(_reduced(op)))
     if parts is None or parts.count * parts.size != parts.length:
         return None
     inside, place = parts.inside(axes)
@@ -183,11 +196,42 @@ def _is_mean(mean: Value, shape: Sequence[Dim], axes: Sequence[int]) -> bool:
     return op is not None and op.kind is graph.reduce
 
 
+@rule_with(graph.reduce)
+def sum_powers_in_parts(op: Op, programs: Programs) -> Replacement | None:
+    """sum(exp(z - b)) = sum over parts of exp(m - b) sum(exp(z - m)), m the largest z of a part (0 for infinity)."""
+    found, axes = _power_of_row(op), sorted(attr_ints(op, "axes"))
+    if found is None or _reduced(op) not in programs.powers or _reduced(op) in programs.whole:
+        return None
+    z, base = found
+    parts = _in_parts(tensor_of(z).shape, axes, programs, programs.long(_reduced(op)))
+    if parts is None:
+        return None
+    inside, place = parts.inside(axes)
+    elem, wide = tensor_of(z).elem, _wide(tensor_of(z).elem, "sum")
+
+    def largest(part: Value) -> Value:
+        return graph.reduce(part, axes=inside, kind="max", keepdims=False, loc=op.loc).result
+
+    def partial(part: Value) -> Value:
+        top, shape = cast_to(largest(part), wide), tensor_of(part).shape
+        top = graph.select(graph.isinf(top), full(tensor_of(top).shape, wide, 0.0), top).result
+        row = reshaped(top, tuple(1 if i in inside else d for i, d in enumerate(shape)))
+        power = graph.exp(graph.sub(cast_to(part, wide), broadcasted(row, shape)))
+        return graph.reduce(power, axes=inside, kind="sum", keepdims=False, loc=op.loc).result
+
+    totals, tops = parts.each(z, partial, place), cast_to(parts.each(z, largest, place), wide)
+    shape = tensor_of(tops).shape
+    row = reshaped(cast_to(base, wide), tuple(1 if i == place else d for i, d in enumerate(shape)))
+    scaled = graph.mul(totals, graph.exp(graph.sub(tops, broadcasted(row, shape))))
+    whole = graph.reduce(scaled, axes=(place,), kind="sum", loc=op.loc).result
+    return reshaped(cast_to(whole, elem), tensor_of(op.result).shape)
+
+
 @rule_with(graph.arg_reduce)
 def search_in_parts(op: Op, programs: Programs) -> Replacement | None:
     """arg_reduce(x) = the first (or last) place of the parts of x whose extreme is that of x, or NaN."""
     (x,), axis, kind = op.operands, attr_int(op, "axis"), str(op.attrs["kind"])
-    parts = _in_parts(tensor_of(x).shape, [axis], programs)
+    parts = _in_parts(tensor_of(x).shape, [axis], programs, LONG)
     if parts is None or tensor_of(x).elem == BOOL:
         return None
     last = bool(op.attrs.get("last"))
@@ -243,8 +287,8 @@ class _Parts:
         return _again(x, cut, [CONE])
 
 
-def _in_parts(shape: Sequence[Dim], axes: Sequence[int], programs: Programs) -> _Parts | None:
-    """The parts of the longest of the axes that are one in memory, if a reduction is worth them."""
+def _in_parts(shape: Sequence[Dim], axes: Sequence[int], programs: Programs, long: int) -> _Parts | None:
+    """The parts of the longest of the axes that are one in memory, if a reduction is worth them: it is `long`."""
     sizes = [d for a in axes if isinstance(d := shape[a], int)]
     if not axes or len(sizes) < len(axes) or not (total := math.prod(sizes)):
         return None
@@ -252,7 +296,7 @@ def _in_parts(shape: Sequence[Dim], axes: Sequence[int], programs: Programs) -> 
     kept = programs.most([d for a, d in enumerate(shape[: axes[-1]]) if a not in axes])
     inner = programs.most(shape[axes[-1] + 1 :])
     busy, line = kept * -(-inner // LINE), min(inner, LINE) * (total // length)
-    if busy == 0 or 2 * busy > programs.count or length * line < LONG:
+    if busy == 0 or 2 * busy > programs.count or length * line < long:
         return None
     most = max(1, programs.count // busy)
     if line == 1 and length // ROW >= WAVES * most:
@@ -260,7 +304,9 @@ def _in_parts(shape: Sequence[Dim], axes: Sequence[int], programs: Programs) -> 
     wanted = min(most, length // max(1, LEAST // line))
     parts = _parts(length, wanted)
     size = length // parts
-    if 2 * parts <= wanted:  # no divisor will do: the last part is shorter
+    if 2 * parts <= wanted:  # no divisor will do: the last part is shorter, by a kernel of its own
+        if length * line < LONG:
+            return None
         size = -(-length // (wanted * LINE)) * LINE
         parts = length // size
     return _Parts(first, after, length, parts, size) if parts > 1 else None
@@ -384,6 +430,7 @@ def scan_in_parts(op: Op, programs: Programs) -> Replacement | None:
 
 RULES: tuple[RuleWith[Programs], ...] = (
     *deviations_in_parts,
+    *sum_powers_in_parts,
     *reduce_in_parts,
     *search_in_parts,
     *multiply_in_parts,
@@ -399,7 +446,8 @@ def share_sums(
     attention = (op for found in find_attention(Dataflow(func.body), on_gpu=True) for op in found.between)
     whole = frozenset(_reduced(op) for op in attention if op.kind is graph.reduce)
     rules = [r for r in RULES if not strict or r not in deviations_in_parts]
-    return _split_by(func, rules, Programs(programs, func.ranges, share, parts, whole=whole))
+    known = Programs(programs, func.ranges, share, parts, whole=whole, powers=_powers(func))
+    return _split_by(func, rules, known)
 
 
 @passing("graph")
@@ -413,6 +461,32 @@ def _split_by(func: Func, rules: Sequence[RuleWith[Programs]], programs: Program
     """A value and its place have their parts in common."""
     made, fired = sweep(func, given(rules, programs))
     return common_subexpressions(dead_code(made)) if fired else func
+
+
+def _powers(func: Func) -> frozenset[Reduced]:
+    """That of which the largest is wanted, and the sum of exponentials, but no other sum: that may need both."""
+    reduces = [op for op in func.body.ops if op.kind is graph.reduce]
+    largest = {(op.operands[0], op.attrs["axes"]) for op in reduces if op.attrs["kind"] == "max"}
+    found = [(op, _power_of_row(op)) for op in reduces if op.attrs["kind"] != "max"]
+    others = frozenset(_reduced(op) for op, power in found if not power)
+    return frozenset(_reduced(op) for op, power in found if power and (power[0], op.attrs["axes"]) in largest) - others
+
+
+def _power_of_row(op: Op) -> tuple[Value, Value] | None:
+    """z and b where a reduction is the sum of exp(z - b) and there is one b for all that is summed."""
+    term = op.operands[0].op
+    if op.attrs["kind"] != "sum" or term is None or term.kind is not graph.exp:
+        return None
+    shifted = term.operands[0].op
+    if shifted is None or shifted.kind is not graph.sub:
+        return None
+    z, base = shifted.operands
+    axes, shape = attr_ints(op, "axes"), tensor_of(z).shape
+    row = tuple(1 if i in axes else d for i, d in enumerate(shape))
+    spread = base.op
+    if spread is None or spread.kind is not graph.broadcast or tensor_of(spread.operands[0]).shape != row:
+        return None
+    return z, spread.operands[0]
 
 
 def _reduced(op: Op) -> Reduced:

@@ -3,8 +3,9 @@
 Each op that does work is a group at first. Of all pairs that may be one kernel, the one that saves most becomes one,
 until none saves anything (ADR 0019): `legality.py` says which may, each predicate giving a reason or None, `costs.py`
 what that saves. Between pairs that save the same, the consumer that comes first in the block decides, then the producer
-that comes last. On a GPU, short kernels side by side that save only a launch are last. The groups' graph stays acyclic.
-The ledger has what each step saves, and why each edge left is a cut.
+that comes last. One that would keep reductions of the same rows apart waits for all others; on a GPU, short kernels
+side by side that save only a launch are last. The groups' graph stays acyclic. The ledger has what each step saves, and
+why each edge left is a cut.
 """
 
 from __future__ import annotations
@@ -177,8 +178,12 @@ class _Partitioner:
             for group in list(self.view):
                 self._offer(group)
             while self.queue:
-                union = heapq.heappop(self.queue)[-1]
-                if union.first in self.view and union.second in self.view and self._way_around(union) is None:
+                saved, reader, producer, _, union = heapq.heappop(self.queue)
+                if union.first not in self.view or union.second not in self.view or self._way_around(union) is not None:
+                    continue
+                if saved == -union.saved and self._keeps_rows_apart(union):
+                    heapq.heappush(self.queue, (0.0, reader, producer, next(self.ties), union))
+                else:
                     self._merge(union)
 
     def _offer(self, group: Group) -> None:
@@ -288,6 +293,25 @@ class _Partitioner:
         return next((op for op in second.ops if first in self._producers(op)), second.ops[0])
 
     # making two groups one
+
+    def _keeps_rows_apart(self, union: _Union) -> bool:
+        """Whether a reduction that `first` needs the results of, along the same rows, would lie on a way around it."""
+        first, second = union.first, union.second
+        if first.kind != "reduction" or self.view.in_degree(second) < 2:
+            return False
+        seen, stack = {first}, [first]
+        while stack:
+            for group in self.view.predecessors(stack.pop()):
+                if group not in seen and group.kind in ("pointwise", "reduction"):
+                    seen.add(group)
+                    stack += [group] if group.kind == "pointwise" else []
+        rows = first.domain, first.axes
+        others = {g for g in self.view.predecessors(second) if g is not first}
+        return any(
+            (g.kind, g.domain, g.axes) == ("reduction", *rows)
+            and not others.isdisjoint(self._between(g, second, self.view.successors))
+            for g in seen - {first}
+        )
 
     def _way_around(self, union: _Union) -> Group | None:
         """What lies between two groups, so that neither could run first were they one."""
