@@ -81,10 +81,19 @@ class RowKernel:
         return tuple(d for i, d in enumerate(dims) if i not in self.axes)
 
     def output_index(self, value: Value, index: Index) -> Index:
-        """The index into `value` at a domain index: through the reshape between their shapes."""
+        """The index into `value` at a domain index: through the reshape between their shapes, or another order."""
         if self.is_row_value(value):
             return reshape_index(self.rows(index), self.rows(self.domain), shape_of(value), self.kernel.space)
+        if value in self.kernel.outputs:
+            return self._turned(value, index)
         return reshape_index(index, self.domain, shape_of(value), self.kernel.space)
+
+    def _turned(self, output: Value, index: Index) -> Index:
+        """The index into an output with an element for each of the domain."""
+        if output.op is None or output.op.kind is not graph.permute:
+            return reshape_index(index, self.domain, shape_of(output), self.kernel.space)
+        inner = self._turned(output.op.operands[0], index)
+        return tuple(inner[p] for p in attr_ints(output.op, "perm"))
 
     def emit(self) -> Func:
         """The whole kernel."""
@@ -166,7 +175,10 @@ class RowKernel:
 
     def store_whole(self, row: Index) -> None:
         """The others, at a position of the row."""
-        self.kernel.store_outputs(self.index(row), self.domain, self.whole)
+        for value, leaf in zip(self.kernel.outputs, self.kernel.stores, strict=True):
+            if value in self.whole:
+                where = self.output_index(value, self.index(row))
+                self.kernel.ev.store(leaf, where, self.kernel.ev.value(value, where))
 
     def store_all(self) -> None:
         """The outputs that have an element per row, and the others in a walk."""

@@ -11,7 +11,7 @@ from graphfuse.ir.core import Func
 from graphfuse.ir.types import Tile
 from graphfuse.ir.verifier import verify
 from graphfuse.targets.machine import GpuMachine
-from tests.blockgen.cases import ALL
+from tests.blockgen.cases import ALL, softmax
 from tests.blockgen.gpu_cases import GPU_CASES
 from tests.blockgen.support import Case, check_blocks, graph_func, region_ops
 
@@ -61,6 +61,27 @@ def test_rows_are_held_in_registers_if_all_that_waits_for_sums_fits(body: str, w
     regions, _ = outline(func)
     (kernel,) = check_blocks(regions, Case("held", (), func).arrays({}), GPU)
     assert sum(op.kind is control.for_ for op in kernel.walk()) == walks
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "perm"),
+    [
+        ("8, 300", 0, (1, 0)),
+        ("40, 7", 1, (1, 0)),
+        ("3, 5, 70", 1, (2, 0, 1)),
+        ("70, 3, 33", 2, (2, 1, 0)),
+        ("3, 40000", 1, (1, 0)),
+        ("5, 5", 0, (1, 0)),
+    ],
+)
+def test_rows_are_written_in_the_order_that_is_returned(shape: str, axis: int, perm: tuple[int, ...]) -> None:
+    body = softmax(axis, shape).replace("return(y)", f"t = permute(y) {{perm = {list(perm)}}}; return(t)")
+    func = graph_func(f"x: {shape.replace(', ', 'x')}xf32", body)
+    regions, _ = outline(func, Rules(turns_rows=True))
+    assert [op.attrs["kind"] for op in region_ops(regions)] == ["reduction"]
+    check_blocks(regions, Case("turned", (), func).arrays({}), GPU)
+    apart, _ = outline(func)
+    assert [op.attrs["kind"] for op in region_ops(apart)] == ["reduction", "pointwise"]
 
 
 @pytest.mark.parametrize("channels", [3, 64])

@@ -16,9 +16,10 @@ from graphfuse.dialects import control, graph
 from graphfuse.fusion.regions.dataflow import Dataflow, operands_inside, root_of
 from graphfuse.fusion.regions.partition import Decision, Group, Partition, partition
 from graphfuse.fusion.regions.rules import ANY, Rules
-from graphfuse.ir.core import Block, Builder, Func, Op, Params, Value, defined_in
+from graphfuse.ir.core import Block, Builder, Func, Op, OpDef, Params, Value, defined_in, tensor_of
 from graphfuse.ir.printer import to_text
 from graphfuse.ir.rewrite import dead_code
+from graphfuse.symbolic import product
 
 
 class Kernels:
@@ -46,7 +47,7 @@ def kernel_text(kind: str, body: Block) -> str:
 
 def outline(func: Func, rules: Rules = ANY) -> tuple[Func, list[Decision]]:
     """Partition a function (loop bodies too) into regions; also the ledger of decisions."""
-    outliner = _Outliner(func.body, lambda block: partition(block, rules))
+    outliner = _Outliner(func.body, lambda block: partition(block, rules), rules.turns_rows)
     return dead_code(replace(func, body=outliner.run())), outliner.ledger
 
 
@@ -54,6 +55,7 @@ def outline(func: Func, rules: Rules = ANY) -> tuple[Func, list[Decision]]:
 class _Outliner:
     block: Block
     cut: Callable[[Block], Partition]
+    turns_rows: bool
     kernels: Kernels = field(default_factory=Kernels)
     ledger: list[Decision] = field(default_factory=list[Decision])
     now: dict[Value, Value] = field(default_factory=dict[Value, Value])
@@ -96,7 +98,12 @@ class _Outliner:
                 self._operands_in_memory(op, inside)
         outputs = [r for op in group.ops for r in op.results if self._leaves(r, inside)]
         if group.kind == "pointwise" and len(outputs) == 1:
-            outputs = [self._as_returned(outputs[0])]
+            outputs = [self._as_returned(outputs[0], (graph.permute, graph.flip, graph.reshape))]
+        elif group.kind == "reduction" and self.turns_rows:
+            whole = product(group.domain)
+            outputs = [
+                self._as_returned(v, (graph.permute,)) if product(tensor_of(v).shape) == whole else v for v in outputs
+            ]
         results = self._emit_region(group.kind, group.ops, outputs)
         for old, new in zip(outputs, results, strict=True):
             self.now[old] = new
@@ -114,13 +121,13 @@ class _Outliner:
         unread = not readers and value.op is not None and value.op.kind is graph.call
         return unread or any(reader not in inside for reader in readers)
 
-    def _as_returned(self, value: Value) -> Value:
+    def _as_returned(self, value: Value, kinds: Sequence[OpDef]) -> Value:
         """The other order of its elements in which alone a value is read, by whoever called: it is written in that."""
         ends = set(self.block.terminator.operands)
         at, ops = value, 0
         while at not in ends and len(self.flow.uses[at]) == 1:
             (op,) = self.flow.uses[at]
-            if op.kind not in (graph.permute, graph.flip, graph.reshape):
+            if op.kind not in kinds:
                 return value
             at, ops = op.result, ops + (op.kind is not graph.reshape)
         returned = at in ends and self.block.terminator.operands.count(at) == 1
@@ -224,6 +231,6 @@ class _Outliner:
         for v in operands_inside(op):
             if v not in defined and v not in self.now:
                 self.now[v] = self._in_memory(v)
-        body = _Outliner(op.body, self.cut, self.kernels, self.ledger, dict(self.now)).run()
+        body = _Outliner(op.body, self.cut, self.turns_rows, self.kernels, self.ledger, dict(self.now)).run()
         new = self.builder.append(replace(op, operands=tuple(carried), bodies=(body,)))
         self.now.update(zip(op.results, new.results, strict=True))

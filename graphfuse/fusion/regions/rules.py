@@ -65,6 +65,10 @@ class Rules:
     """Whether scatters compute indices that they read once: a GPU's threads do, a CPU makes updates one by one."""
     gathers: bool = False
     """Whether kernels shorter than their launch, over one domain, are one whatever they read."""
+    joins_small: bool = False
+    """Whether one kernel joins tensors whose bytes take less time than a launch, asking each position whose it is."""
+    turns_rows: bool = False
+    """Whether reductions write results in another order of their dims: a GPU's threads exchange what they hold."""
     saved_together: SavedTogether = never_together
     why_not_graft: WhyNotGraft = never_graft
 
