@@ -411,6 +411,28 @@ def test_an_op_joins_the_kernel_whose_result_is_larger(last: str) -> None:
     assert shapes(part) == ["contraction: contract lt", "contraction: contract select"]
 
 
+@pytest.mark.parametrize(
+    ("rows", "before", "wanted"),
+    [
+        (64, "exp", ["pointwise: exp concat"]),
+        (1 << 20, "exp", ["pointwise: exp", "stack: concat"]),
+        (64, "contract", ["contraction: contract", "stack: concat"]),  # it writes its part
+    ],
+)
+def test_small_tensors_are_joined_by_one_kernel(rows: int, before: str, wanted: list[str]) -> None:
+    how = {"exp": "exp(%x)", "contract": 'contract(%x, %w) {spec = "mk,kn->mn"}'}[before]
+    part = parted(
+        f"%x: tensor<{rows}x8xf32>, %w: tensor<8x8xf32>",
+        f"""
+        %e = graph.{how} : tensor<{rows}x8xf32>
+        %c = graph.concat(%e, %x) {{axis = 0}} : tensor<{2 * rows}x8xf32>
+        return(%c)""",
+        "",
+        joins_small=True,
+    )
+    assert shapes(part) == wanted
+
+
 LONG = """
     %s = graph.add(%a, %b) : tensor<2x{n}xf32>
     %t = graph.add(%s, %c) : tensor<2x{n}xf32>

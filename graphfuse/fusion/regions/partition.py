@@ -40,6 +40,8 @@ from graphfuse.ir.core import Block, Op, Trait, Value, attr_dims, attr_int, tens
 
 MOST_BESIDE = 8
 """Kernels that a short one is tried to be made with."""
+JOINED = 8
+"""Tensors that one kernel joins at most, of which each position asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +148,26 @@ class _Partitioner:
                 kind, axes = "reduction", axes_of(op)
             elif op.kind in CONTRACTIONS or is_plain_convolution(op):
                 kind = "contraction"
-            elif is_stacking(op) and self.rules.fuse:
+            elif is_stacking(op) and self.rules.fuse and not self._is_joined_at_once(op):
                 kind = "stack"
             domain = domain_of(op) if kind == "reduction" else tensor_of(op.results[0]).shape
             yield Group(next(numbers), SPECIAL.get(op.kind, kind), ops, domain, axes)
+
+    def _is_joined_at_once(self, op: Op) -> bool:
+        """Whether a concat takes less than a launch, and is of elementwise work alone: other work writes its part."""
+        prices = self.rules.costs
+        if not self.rules.joins_small or len(op.operands) > JOINED:
+            return False
+        if 2 * self.costs.nbytes(op.result) * prices.byte > prices.launch:
+            return False
+        seen, stack = set[Op](), [op]
+        while stack:
+            read = {s.op for v in stack.pop().operands for s, _ in self.flow.sources(v) if s.op is not None} - seen
+            if any(not o.has(Trait.ELEMENTWISE) and o.kind not in (graph.concat, graph.constant) for o in read):
+                return False
+            seen |= read
+            stack += read
+        return True
 
     def _add(self, group: Group, traffic: Traffic) -> None:
         self.view.add_node(group)
