@@ -36,6 +36,8 @@ from graphfuse.targets.machine import WARP
 
 TURNED = 64
 """Side of a tile whose loads and stores run along different dims."""
+LEAST_TURNED = 16
+"""The same where there would not be a program for every multiprocessor, or a sector."""
 SPARE = 1.2
 """Rows are flattened when tiles of whole rows would have more lanes than elements by this factor."""
 
@@ -146,12 +148,18 @@ class Tiling:
         line = max(1, 4 * SECTOR_BYTES // self.least_bytes)
         if len(fast) == 2:
             sides = [TURNED, TURNED * (2 if self.elem_bytes <= 2 else 1)]
-            elements = max(elements, TURNED * TURNED // (2 if self.elem_bytes > 4 else 1))
+            most = TURNED * TURNED // (2 if self.elem_bytes > 4 else 1)
+            total = at_most(positions(self.domain), ranges)
+            least = max(LEAST_TURNED, SECTOR_BYTES // self.least_bytes)
+            while math.prod(sides) > least**2 and total < most * self.kernel.machine.multiprocessors:
+                sides[sides.index(max(sides))] //= 2
+                most = min(most, math.prod(sides))
+            elements = max(elements, most)
             for d, side in zip(fast, sides, strict=True):
                 widths[d] = fitting(self.extents[d], side, side, ranges)
             for d in fast:  # a short side lets the other be longer
                 other = math.prod(w for i, w in enumerate(widths) if i != d)
-                if widths[d] >= TURNED:
+                if widths[d] >= min(sides):
                     widths[d] = fitting(self.extents[d], widths[d], max(widths[d], elements // other), ranges)
         else:
             widths[-1] = fitting(self.extents[-1], min(line, elements), elements, ranges)
