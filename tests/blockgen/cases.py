@@ -500,6 +500,13 @@ SCAN = (
          over("n", values=(0, 1, 9))),
     case("scan", "of_a_view", "x: 7x5xf32",
         'p = permute(x) {perm = [1, 0]}; y = cumulate(p) {axis = 1, kind = "max"}; return(y)'),
+    *(case("scan", f"of_work_{axis}", "x: 5x19xf32, w: 5x1xf32", f"""
+        b = broadcast(w) {{shape = [5, 19]}}; s = mul(x, b); e = exp(s)
+        y = cumulate(e) {{axis = {axis}, kind = "sum", reverse = true}}; return(y)""") for axis in (0, 1)),
+    case("pointwise scan", "of_work_that_is_read", "x: 5x19xf32",
+         'e = exp(x); y = cumulate(e) {axis = 1, kind = "sum"}; return(e, y)'),
+    case("pointwise scan", "of_work_turned", "x: 5x19xf32",
+         'e = exp(x); p = permute(e) {perm = [1, 0]}; y = cumulate(p) {axis = 1, kind = "sum"}; return(y)'),
     fused("pointwise", "inside", "x: 5x19xf32", """
         y = cumulate(x) {axis = 1, kind = "sum"}; z = cumulate(x) {axis = 0, kind = "max", exclusive = true}
         w = cumulate(x) {axis = 1, kind = "prod", reverse = true}; s = add(y, z); t = add(s, w); return(t)"""),

@@ -221,6 +221,21 @@ def test_work_whose_elements_depend_on_each_other_takes_no_epilogue() -> None:
     assert "a scan region takes no epilogue" in reasons(part)
 
 
+@pytest.mark.parametrize(
+    ("more", "wanted"), [("", ["scan: exp cumulate"]), ("%e, ", ["pointwise: exp", "scan: cumulate"])]
+)
+def test_scans_begin_with_work_that_they_alone_read(more: str, wanted: list[str]) -> None:
+    part = parted(
+        "%x: tensor<8xf32>",
+        f"""
+        %e = graph.exp(%x) : tensor<8xf32>
+        %c = graph.cumulate(%e) {{axis = 0, kind = "sum"}} : tensor<8xf32>
+        return({more}%c)""",
+        "",
+    )
+    assert shapes(part) == wanted
+
+
 def test_a_way_out_and_back_is_not_closed() -> None:
     """Joining would make the region wait for the scan, and the scan for the region."""
     part = parted(

@@ -84,6 +84,8 @@ def why_not_lead(flow: Dataflow, group: Group, consumer: Group, alone: bool, why
         return _why_not_before_scatter(flow, group, consumer, alone)
     if consumer.kind == "reduction":
         return _why_not_lead_rows(flow, group, consumer)
+    if consumer.kind == "scan":
+        return _why_not_before_scan(flow, group, consumer, alone)
     if consumer.kind not in ("pointwise", "contraction"):
         return f"a {consumer.kind} region computes its operands once per pass"
     if consumer.kind == "contraction" and not alone:
@@ -189,6 +191,20 @@ def _why_not_before_scatter(flow: Dataflow, group: Group, region: Group, alone: 
             if (repeating := next((o for o in path if o.kind not in _REORDERED), None)) is not None:
                 return f"{repeating.kind} lies between"
     return None
+
+
+def _why_not_before_scan(flow: Dataflow, group: Group, region: Group, alone: bool) -> str | None:
+    """What is scanned is read once, and where it is; the totals before parts are read for each element."""
+    if not alone or any(reader not in {*group.ops, *region.ops} for reader in _readers(flow, group)):
+        return "it has to be written as well"
+    if any(not op.has(Trait.ELEMENTWISE) for op in group.ops):
+        return "only elementwise work is done to what is scanned"
+    if group.domain != region.domain:
+        return f"shapes differ: {_text(group.domain)} against {_text(region.domain)}"
+    scan = next(op for op in region.ops if op.kind is graph.cumulate)
+    if any(source.op in group.inside for v in scan.operands[1:] for source, _ in flow.sources(v)):
+        return "the scan needs it in memory"
+    return next((reason for op in region.ops if (reason := _why_not_aligned(flow, op, group)) is not None), None)
 
 
 def _scattered_from_memory(flow: Dataflow, op: Op) -> Sequence[Value]:
