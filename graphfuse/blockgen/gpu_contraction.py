@@ -292,7 +292,8 @@ class GpuContraction(ContractionKernel):
             tiles = boxed_tiles(self.machine, elem, made, step=self._line_step())
         else:
             by_registers, copied = self._passes_registers(), self._is_copied(rows)
-            tiles = product_tiles(self.machine, elem, made, by_registers=by_registers, copied=copied)
+            apart = len(self.k_dims) > 1
+            tiles = product_tiles(self.machine, elem, made, by_registers=by_registers, copied=copied, apart=apart)
         if self._is_converted() and made.m <= MOST_STREAMED:
             tiles = streamed_tiles(self.machine, elem, made, self.work.block if self.work.scale else 0)
         tile = kernel.chosen(tiles)

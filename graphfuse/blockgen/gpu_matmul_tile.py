@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphfuse.blockgen.gpu_mma_tile import MmaTile, mma_tiles
 from graphfuse.blockgen.gpu_tiles import power_of_two
 from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, Product, WgmmaTile, step_bytes, wgmma_tiles
 from graphfuse.ir.types import Scalar
-from graphfuse.targets.machine import Machine
+from graphfuse.targets.machine import WARP, Machine
 from graphfuse.targets.profiles.h200 import Rates
 
 ROW_BYTES = 128
@@ -24,6 +24,9 @@ LEAST_SIDE = 16
 """Rows or columns of the smallest product that tensor cores take."""
 LARGEST_BY_REGISTERS = 128 * 64
 """Elements of all accumulators of a program whose operands pass through registers: larger ones may spill."""
+
+MOST_ADDRESSES = 40
+"""Elements of both operands that a thread loads in a step where each has an address of its own: more of them spill."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +48,27 @@ class ProductTile:
 
 
 def product_tiles(
-    machine: Machine, elem: Scalar, p: Product, *, by_registers: bool = False, copied: bool = False
+    machine: Machine, elem: Scalar, p: Product, *, by_registers: bool = False, copied: bool = False, apart: bool = False
 ) -> list[ProductTile]:
     """Tiles, first those whose programs take least time: waves over the multiprocessors times the time of one tile.
 
     `by_registers`: an operand's rows begin at addresses from which nothing is copied to shared memory by itself.
-    `copied`: both operands are copied as they are.
+    `copied`: both operands are copied as they are. `apart`: k is several dims, and the elements of a step each have
+    an address of their own.
     """
     largest = LARGEST_OF_SUMS if p.terms else LARGEST_BY_REGISTERS if by_registers else LARGEST
     largest //= p.results
     if elem.bytes <= 2 and copied and not by_registers:
         return _copied(machine, elem, p, largest)
     candidates = (t for t in _candidates(machine, elem, p.k_bytes // elem.bytes) if t.m * t.n <= largest)
-    return sorted(candidates, key=lambda t: (_cost(machine, elem, t, p), -t.m * t.n))
+    found = sorted(candidates, key=lambda t: (_cost(machine, elem, t, p), -t.m * t.n))
+    return [_with_short_steps(t) for t in found] if by_registers and apart else found
+
+
+def _with_short_steps(tile: ProductTile) -> ProductTile:
+    """With so many addresses that a thread has room for them."""
+    most = MOST_ADDRESSES * WARP * tile.warps // (tile.m + tile.n)
+    return replace(tile, k=max(LEAST_SIDE, min(tile.k, 1 << most.bit_length() - 1)))
 
 
 def _copied(machine: Machine, elem: Scalar, p: Product, largest: int) -> list[ProductTile]:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE, MOST_ADDRESSES, product_tiles
 from graphfuse.blockgen.gpu_mma_tile import SHAPES, MmaTile, clocks, mma_tiles
+from graphfuse.blockgen.gpu_wgmma_tile import Product
+from graphfuse.ir.types import F16
+from graphfuse.targets.machine import WARP
 from graphfuse.targets.profiles.nvidia import GPUS
 
 PARTS = {name: p.machine for name, p in GPUS.items()}
@@ -93,3 +97,13 @@ def test_the_model_is_near(shape):
     m, n, k = shape
     rates = [clocks(by_name(name), H200, m, n, 2 * k) / 1e3 / us for name, us in MEASURED[shape].items()]
     assert max(rates) / min(rates) < NEAR
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_thread_holds_the_addresses_of_a_step(apart):
+    """Of odd channels, whose rows begin anywhere; k is taps and channels, or one dim."""
+    for m, n, k in ((14000, 13, 117), (32768, 13, 117), (4096, 100, 900), (100, 7, 63)):
+        tile = product_tiles(H200, F16, Product(m, n, 2 * k), by_registers=True, apart=apart)[0]
+        loaded = (tile.m + tile.n) * tile.k // (WARP * tile.warps)
+        assert not apart or loaded <= MOST_ADDRESSES or tile.k == LEAST_SIDE
+        assert apart or tile.k == min(64, 1 << (k - 1).bit_length())
