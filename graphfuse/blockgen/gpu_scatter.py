@@ -30,7 +30,8 @@ from graphfuse.targets.machine import SHARED_ALLOC_BYTES, WARP
 LANES = 128
 """Of a tile of what is made in order."""
 MANY = 128
-"""So many updates of one place, on average, take longer than tables do."""
+"""So many updates of one place, on average, take longer than tables do; times the places of a sector that a warp
+updates at once, where all along a row go to one place: sectors are what updates wait for."""
 PROGRAMS = 4
 """With tables, at most so many for each multiprocessor: enough threads to read what memory gives."""
 NEIGHBOURS = 4
@@ -88,12 +89,20 @@ class _Tables:
         self.reduction = REDUCTIONS.get(self.kind, self.kind)
         self.start = -1 if made.kind == "set" else neutral(self.reduction, self.elem)
         nbytes, least = self.elem.bytes, max(places, SECTOR_BYTES // self.elem.bytes)
-        self.pay = self.updates >= MANY * least and places * nbytes <= SHARED_ALLOC_BYTES
+        self.pay = self.updates >= MANY * self._at_once(nbytes) * least and places * nbytes <= SHARED_ALLOC_BYTES
         self.programs = max(1, min(PROGRAMS * self.kernel.machine.multiprocessors, self.updates // least))
         wanted, room = self.updates // (OF_A_TABLE * least * self.programs), SHARED_ALLOC_BYTES // nbytes
         self.count = 1 << max(1, min(WARP, wanted, room // (places | 1))).bit_length() - 1
         self.row = places | 1 if self.count > 1 else places
         """From one table to the next: one place of all is in as many banks."""
+
+    def _at_once(self, nbytes: int) -> int:
+        """Places of a sector that neighbours of one row update."""
+        walk = self.made.walk()
+        dims = walk.merge()
+        if not dims or not self.made.is_one_place(walk, dims[-1]):
+            return 1
+        return min(SECTOR_BYTES // nbytes, at_most(dims[-1].extent, self.kernel.space.ranges))
 
     @staticmethod
     def of(made: Updates) -> _Tables | None:

@@ -67,7 +67,7 @@ LARGE = {
     "symbolic": Size("(n)", "192", "128", (1, 200)),
 }
 """For tiles of warpgroups."""
-MANY_ROWS = {"odd": Size("701", "5", ""), "symbolic": Size("(n)", "7", "", (0, 1, 900))}
+MANY_ROWS = {"odd": Size("1301", "3", ""), "symbolic": Size("(n)", "7", "", (0, 1, 900))}
 
 VIEWS = {
     "plain": ("x: @Rx@Cx@E", ""),
@@ -115,6 +115,7 @@ KINDS = {
         "pointwise", NUMBERS_AND_BOOL, "s = add(@V, y); m = mul(s, @V); o = max(m, y); return(o)", "y: @Rx@Cx@E",
         "s = and(@V, y); o = xor(s, @V); return(o)"),
     "copied": Kind("pointwise", ELEMS, "p = permute(@V) {perm = [1, 0]}; return(p)"),
+    "turned": Kind("pointwise", ELEMS, "p = permute(@V) {perm = [1, 0]}; return(p)", multiprocessors=1),
     "converted": Kind("pointwise", ELEMS, "f = cast(@V) {to = f32}; g = add(f, y); o = cast(g) {to = @E}; return(o)",
                       "y: @Rx@Cxf32"),
     "rows": Kind(

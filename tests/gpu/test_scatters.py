@@ -175,7 +175,7 @@ def test_random_scatters(seed):
 
 SUMS = ("f32-add", "f64-add", "i32-add", "i64-add", "f32-mul", "i64-mul")
 OTHERS = ("f32-max", "f64-min", "i32-min", "i64-max", "f32-set", "f16-set", "bf16-set", "i64-set", "bool-set")
-PLACES = {"cells": "i: 5001x2xi64, u: 5001", "rows": "i: 901x1xi32, u: 901x7", "along": "i: 901x7xi64, u: 901x7"}
+PLACES = {"cells": "i: 5001x2xi64, u: 5001", "rows": "i: 1801x1xi32, u: 1801x2", "along": "i: 901x7xi64, u: 901x7"}
 
 
 @pytest.mark.parametrize("multiprocessors", [1, 132])
@@ -187,7 +187,12 @@ def test_few_places(combined, lines, multiprocessors):
     rng = np.random.default_rng(0)
     target = Target.parse("cuda:sm_90a" if multiprocessors == 1 else "cuda:sm_80")
     what = "scatter_along(x, i, u) {axis = 0," if lines == "along" else "scatter_nd(x, i, u) {"
-    func, _ = outline(graph_func(f"x: 5x7x{elem}, {PLACES[lines]}x{elem}", f'y = {what} kind = "{kind}"}}; return(y)'))
+    func, _ = outline(
+        graph_func(
+            f"x: 5x{2 if lines == 'rows' else 7}x{elem}, {PLACES[lines]}x{elem}",
+            f'y = {what} kind = "{kind}"}}; return(y)',
+        )
+    )
     (op,) = (o for o in func.body.ops if o.kind is graph.region)
     machine = replace(backend_of(target).machine, multiprocessors=multiprocessors)
     kernel = lower_region(op, "k", {}, machine, GPU_EMITTERS)
