@@ -21,12 +21,13 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from graphfuse.blockgen.access import Accesses, Merged, Walk, as_index, dim_names, merged_index
 from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator, lane_over
 from graphfuse.blockgen.index import Index, coefficient, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import Carried, for_piece, for_row_tiles, nest, programs
+from graphfuse.blockgen.loops import Carried, digits, for_piece, for_row_tiles, nest, programs
 from graphfuse.blockgen.products import (
     FOUR,
     Depth,
@@ -39,10 +40,10 @@ from graphfuse.blockgen.products import (
     store_results,
     sum_in_runs,
 )
-from graphfuse.blockgen.tiling import MatmulTile, matmul_tiles, panel_vectors, pieces
+from graphfuse.blockgen.tiling import MatmulTile, long_step, matmul_tiles, panel_vectors, pieces
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Trait, Value
-from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, minimum, mod, product, sym
+from graphfuse.symbolic import Dim, bounds, ceildiv, exact_div, floordiv, minimum, mod, product, sym
 
 
 def emit(kernel: Kernel) -> Func:
@@ -130,9 +131,9 @@ class ContractionKernel:
         depth = self.k_dims[-1].extent if self.k_dims else 1
         vectors = panel_vectors(kernel.machine, elem, row_extent, columns)
         lanes = kernel.machine.lanes(elem)
-        while vectors > 1 and not self._affine(vectors * lanes):
-            vectors //= 2
-        self.contiguous = self._affine(vectors * lanes)
+        affine = next((v for v in (vectors, vectors // 2, vectors // 4) if v and self._affine(v * lanes)), None)
+        self.contiguous = affine is not None
+        vectors = affine or min(vectors, 3)
         self.packs_rows = False
         if self.elementwise:
             tile = matmul_tiles(kernel.machine, elem, row_extent, 2 * vectors, depth, kernel.space.ranges)[0]
@@ -144,6 +145,8 @@ class ContractionKernel:
             if self.in_fours:
                 stride = stride // FOUR  # of lanes, which is what the tile is made of
             tiles = matmul_tiles(kernel.machine, elem, row_extent, vectors, depth, kernel.space.ranges, stride)
+            if self._narrow(lhs):
+                tiles = [replace(t, k_step=long_step(depth)) for t in tiles]
             self.tile = kernel.chosen(tiles)
             self.packs_rows = self._worth_packing_rows(lhs, row, row_extent, columns, vectors * lanes)
             many = isinstance(row_extent, int) and row_extent >= MANY * self.tile.rows
@@ -151,7 +154,22 @@ class ContractionKernel:
                 self.contiguous = False
         self.columns, self.rows = columns, row_extent
         self.width = vectors * lanes
-        self.outer = [i for i in range(len(self.dims) - 1) if i != self.row_dim]
+        outer = [i for i in range(len(self.dims) - 1) if i != self.row_dim]
+        packs = not (self.contiguous or self.elementwise or self.packs_rows)
+        # rhs does not depend on these
+        self.shared = [i for i in outer if packs and not self.in_rhs[i]]
+        self.outer = [i for i in outer if i not in self.shared]
+
+    def _narrow(self, lhs: Accesses) -> bool:
+        """Whether both factors are views of floats that are narrower than the sums."""
+        works = (self.work.lhs, lhs), (self.work.rhs, self.rhs_reads)
+        for value, reads in works:
+            elem = element_of(value)
+            if not elem.is_float or elem.bytes >= accumulator(elem).bytes or not is_view(value, self.kernel):
+                return False
+            if not self.k_dims or self._step(reads, self.k_dims[-1]) == 0:
+                return False
+        return True
 
     def _is_far(self, reads: Accesses, width: int) -> bool:
         """Whether `width` elements at every k are more lines than the first-level cache holds, each on its own page."""
@@ -215,20 +233,27 @@ class ContractionKernel:
         row_blocks = ceildiv(self.rows, row_block) if row_block is not None else 1
         panel_blocks = ceildiv(panels, per_program)
         outer = [self.dims[i].extent for i in self.outer]
+        shared, together = positions([self.dims[i].extent for i in self.shared]), self._together()
         # panels outermost: neighbouring programs share one panel, which stays in the cache
-        grid, (panel_block, *at, row_at) = programs(kernel, [panel_blocks, *outer, row_blocks])
+        extents = [panel_blocks, *outer, ceildiv(shared, together), row_blocks]
+        grid, (panel_block, *at, shared_at, row_at) = programs(kernel, extents)
         if self.packs_rows:
             assert row_block is not None
             self._pack_rows(tuple(at), row_at, row_block, depth)
+        block_rows = None if row_block is None else (row_at, row_block)
+
+        def panel(number: Dim) -> None:
+            self._panel(number, tuple(at), (shared_at, together), block_rows)
+
         if per_program == 1:
-            self._panel(panel_block, tuple(at), row_at, row_block)
+            panel(panel_block)
         else:
             first = panel_block * per_program
             count = panels
             if panel_blocks != 1:
                 count = ev.bind("np", 1, per_program, ev.index(minimum(panels - first, per_program)))
-            ev.loop("q", count, lambda q, _: self._panel(first + q, tuple(at), row_at, row_block))
-        rows_done = self.rows if row_block is None else row_block
+            ev.loop("q", count, lambda q, _: panel(first + q))
+        rows_done = (self.rows if row_block is None else row_block) * together
         flops = rows_done * (min(per_program, panels) if isinstance(panels, int) else 1) * self.width * depth
         lanes = kernel.machine.lanes(element_of(self.work.result))
         attrs = {"flops": 2 * positions(self.domain) * depth}
@@ -261,6 +286,16 @@ class ContractionKernel:
         cached = max(cached, self.tile.rows * 4)
         return 1, (None if known_rows <= cached else cached)
 
+    def _together(self) -> int:
+        """How many places of the shared dims one program takes: a panel that is packed serves them all."""
+        places = positions([self.dims[i].extent for i in self.shared])
+        rows = bounds(self.rows, self.kernel.space.ranges)[0]
+        most = ceildiv(PACKED_ROWS, max(1, rows))
+        assert isinstance(most, int)
+        if not isinstance(places, int):
+            return most
+        return -(-places // -(-places // most)) if places else 1
+
     def _products_per_ns(self) -> int:
         """Roughly, at three vectors a nanosecond."""
         return self.kernel.machine.lanes(element_of(self.work.result)) * 3 * (FOUR if self.in_fours else 1)
@@ -272,19 +307,31 @@ class ContractionKernel:
 
     # one panel of columns
 
-    def _panel(self, panel: Dim, at: Index, row_at: Dim, row_block: int | None) -> None:
+    def _panel(self, panel: Dim, at: Index, block_of: tuple[Dim, int], block_rows: tuple[Dim, int] | None) -> None:
         packs = not (self.contiguous or self.elementwise)
         first = self._last_moved_back(panel * self.width) if packs else panel * self.width
-        packed = self._pack(first, at) if packs else None
+        packed = self._pack(first, (*at, *[0] * len(self.shared))) if packs else None
 
-        def tile(row: Dim, height: int) -> None:
-            self._row_tile(first, at, row, height, packed)
+        def rows(place: Index) -> None:
+            def tile(row: Dim, height: int) -> None:
+                self._row_tile(first, (*at, *place), row, height, packed)
 
-        if self.row_dim is None:
-            tile(0, 1)
+            if self.row_dim is None:
+                tile(0, 1)
+            else:
+                for_row_tiles(self.kernel, self.rows, self.tile.rows, block_rows, tile)
+
+        self._places(block_of, rows)
+
+    def _places(self, block_of: tuple[Dim, int], body: Callable[[Index], None]) -> None:
+        """`body` at each of the `n` places of block `i` of the shared dims, given as `(i, n)`."""
+        ev, (i, n) = self.kernel.ev, block_of
+        extents = [self.dims[d].extent for d in self.shared]
+        if n == 1:
+            body(digits(self.kernel, i, extents))
         else:
-            block_rows = None if row_block is None else (row_at, row_block)
-            for_row_tiles(self.kernel, self.rows, self.tile.rows, block_rows, tile)
+            count = minimum(positions(extents) - i * n, n)
+            ev.loop("o", count, lambda j, _: body(digits(self.kernel, i * n + j, extents)))
 
     def _last_moved_back(self, first: Dim) -> Dim:
         """The first column of a panel, of which the last ends with the columns: no lane is without one."""
@@ -302,7 +349,7 @@ class ContractionKernel:
 
     def _position(self, at: Index, row: Dim, column: Dim) -> Index:
         where: list[Dim] = [0] * len(self.dims)
-        for i, a in zip(self.outer, at, strict=True):
+        for i, a in zip((*self.outer, *self.shared), at, strict=True):
             where[i] = a
         if self.row_dim is not None:
             where[self.row_dim] = row
@@ -427,7 +474,7 @@ class ContractionKernel:
         lane, column = self._lane(first)
         position = self._position(at, 0, column)
         # the dims of k in the order rhs has them in memory: what is next to one another is read while it is cached
-        steps = [self._rhs_step(d) for d in self.k_dims]
+        steps = [self._step(self.rhs_reads, d) for d in self.k_dims]
         order = sorted(range(len(steps)), key=lambda i: steps[i], reverse=True)
         turned = self.kernel.machine.lanes(element_of(work.rhs)) if steps and steps[order[-1]] == 1 else 0
         pack_panel(self.kernel, work, position, lane, depth, self._packed_at(leaf, sym(lane.name)), order, turned)
@@ -439,9 +486,9 @@ class ContractionKernel:
             return lambda k: (panel, (floordiv(k, FOUR), lane, mod(k, FOUR)))
         return lambda k: (panel, (k, lane))
 
-    def _rhs_step(self, dim: Merged) -> int:
-        """How far apart elements of rhs are that follow one another along a dim of k; 0 if that is not one number."""
-        steps = {coefficient(o, self.k_names[dim.last]) for o in self.rhs_reads.offsets}
+    def _step(self, reads: Accesses, dim: Merged) -> int:
+        """How far apart elements are that follow one another along a dim of k; 0 if that is not one number."""
+        steps = {coefficient(o, self.k_names[dim.last]) for o in reads.offsets}
         (step, *more) = steps or {0}
         return step if isinstance(step, int) and not more else 0
 
@@ -452,6 +499,8 @@ FAR_BYTES = 2048
 """Elements this far apart are each on a page of their own, or on every other, and fall into few sets of a cache."""
 PAGES = 64
 """Addresses of so many pages are known to the first level of a TLB."""
+PACKED_ROWS = 256
+"""A panel is packed for so many rows, if there are as many: that takes as long as some 14 of them."""
 MANY = 4
 """Something is copied where it is read at least so often."""
 

@@ -19,6 +19,8 @@ becomes under `keep_wide`
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from graphfuse.dialects import block
 from graphfuse.ir.core import Func, Op, OpDef, Value, remade
 from graphfuse.ir.passes import Pass, passing, run
@@ -165,6 +167,10 @@ BLOCK_PASSES: dict[Numerics, tuple[Pass, ...]] = {
 
 
 def apply_numerics(func: Func, numerics: Numerics, *, has_fma: bool) -> Func:
-    """Run the passes of `numerics` over a block function; `has_fma`: the machine has an instruction for it."""
+    """Run the passes of `numerics` over a block function; `has_fma`: the machine has an instruction for it.
+
+    `strict` is also told to code generators, which have approximations and instructions that flush subnormals.
+    """
     passes = [p for p in BLOCK_PASSES[numerics] if p is not fuse_multiply_add or has_fma]
-    return run(func, passes, "numerics")
+    rounded = run(func, passes, "numerics")
+    return replace(rounded, attrs={**rounded.attrs, "numerics": "strict"}) if numerics == "strict" else rounded

@@ -14,6 +14,7 @@ from graphfuse.blockgen.index import Index, linear, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of
 from graphfuse.blockgen.loops import Carried, nest
 from graphfuse.blockgen.movement import shape_of
+from graphfuse.blockgen.tiling import RUN
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Op, Value, attr_int, dims_of
 from graphfuse.ir.types import BOOL, I32
@@ -144,7 +145,10 @@ def in_fours(work: Product) -> Product | None:
 
 @dataclass(frozen=True)
 class Depth:
-    """The loops over k: their extents, how a loop position indexes the product's depth, and the innermost step."""
+    """The loops over k: their extents, how a loop position indexes the product's depth, and the innermost step.
+
+    Where that does not divide the innermost extent, what is left is a step of its own.
+    """
 
     extents: tuple[Dim, ...]
     to_index: Callable[[Index], Index]
@@ -160,8 +164,6 @@ class Depth:
         return linear(at, strides_of(self.extents))
 
 
-RUN = 128
-"""So many products are summed by themselves, and these sums then: in one long sum small terms meet a large total."""
 MOST_RUN = 4 * RUN
 """Loops that have no more terms together are one run."""
 
@@ -231,11 +233,10 @@ def accumulate(
     ev, space = kernel.ev, kernel.space
     acc_elem = accumulator(element_of(work.result))
     start = ev.const(0.0 if acc_elem.is_float else 0, acc_elem, (rows.extent, lanes.extent))
-    step = depth.step
 
-    def innermost(at: Index, carried: Value) -> Value:
+    def multiply(at: Index, step: int, carried: Value) -> Value:
         kk = space.fresh("kk", 0, step - 1) if step > 1 else None
-        where = (*at[:-1], at[-1] * step + (kk or 0)) if at else ()
+        where = (*at[:-1], at[-1] + (kk or 0)) if at else ()
         k_lane = Lane(str(kk), step) if kk is not None else Lane("", 1)
         k = depth.to_index(where)
         with ev.lanes_as(rows, k_lane):
@@ -249,8 +250,19 @@ def accumulate(
             b = ev.shaped(b, (step, lanes.extent))
         return ev.emit(block.dot, *of_one_element(kernel, a, b), carried)
 
-    loops = (*depth.extents[:-1], depth.extents[-1] // step) if depth.extents else ()
-    return sum_in_runs(ev, loops, step, start, innermost)
+    if not depth.extents:
+        return multiply((), 1, start)
+    *outer, last = depth.extents
+    step = depth.step
+    rest = last % step if isinstance(last, int) else 0
+    loops = (*outer, last // step)
+    total = sum_in_runs(ev, loops, step, start, lambda at, c: multiply((*at[:-1], at[-1] * step), step, c))
+    if not rest:
+        return total
+    if not outer:
+        return multiply((last - rest,), rest, total)
+    left = sum_in_runs(ev, outer, rest, start, lambda at, c: multiply((*at, last - rest), rest, c))
+    return ev.emit(block.add, total, left)
 
 
 def of_one_element(kernel: Kernel, a: Value, b: Value) -> tuple[Value, Value]:

@@ -91,16 +91,25 @@ class MatmulTile:
 
 
 def panel_vectors(machine: Machine, elem: Scalar, rows: Dim, columns: Dim) -> int:
-    """Vectors side by side in one panel of B: two, or four when a single row must hide the latency alone."""
-    lanes = machine.lanes(elem)
+    """Vectors side by side in one panel of B: two, or four when a single row must hide the latency alone.
+
+    Three where more of what two panels of two hold would not exist.
+    """
     most = 4 if rows == 1 else 2
-    return min(most, max(1, -(-columns // lanes))) if isinstance(columns, int) else most
+    if not isinstance(columns, int):
+        return most
+    vectors = max(1, -(-columns // machine.lanes(elem)))
+    if most == 2 and -(-vectors // 3) * 3 < -(-vectors // 2) * 2:
+        return 3
+    return min(most, vectors)
 
 
 ALIAS_BYTES = 4096
 """Addresses this far apart fall into one set of a first-level cache of 64 sets with 64-byte lines."""
 CACHE_WAYS = 8
 """Lines one such set holds, on the smallest common first-level cache."""
+RUN = 128
+"""So many products are summed by themselves, and these sums then: in one long sum small terms meet a large total."""
 DYNAMIC_ROWS = 8
 """Tile height when nothing is known of the number of rows."""
 
@@ -130,6 +139,16 @@ def matmul_tiles(
             return [MatmulTile(min(DYNAMIC_ROWS, most), vectors, steps[0])]
         rows = least
     return [MatmulTile(r, vectors, k) for k in steps for r in _by_waste(rows, most)]
+
+
+def long_step(depth: Dim) -> int:
+    """Steps of k at once, of factors in memory that are narrower than their sums: as many as are summed in one run.
+
+    Even, so that they are pairs, and nearly the same number each time.
+    """
+    if not isinstance(depth, int) or depth < 2:
+        return 1
+    return min(depth, 2 * -(-depth // (2 * -(-depth // RUN))))
 
 
 def _by_waste(rows: int, most: int) -> list[int]:

@@ -6,7 +6,12 @@ registers, each vector of b is loaded once, each element of a is broadcast from 
 
 LLVM's scheduler moves the loads of an unrolled product together and runs out of registers when acc needs most of
 them. So such a product is a loop over k, one rank-1 update each time round, and what is larger still is cut
-into blocks that fit; operands that are not in memory are put there first.
+into blocks that fit; operands that are not in memory are put there first. So is a whose elements are narrower than
+the sums: a vector is widened at once, an element alone takes as many instructions.
+
+bf16 is multiplied by pairs of k where there is an instruction for it (`vdpbf16ps`), which takes subnormals as 0:
+
+    acc[i, n] += a[i, 2k] b[2k, n] + a[i, 2k+1] b[2k+1, n]
 """
 
 from __future__ import annotations
@@ -14,22 +19,27 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from graphfuse.codegen.arith import compute_elem, elementwise
 from graphfuse.codegen.control import emit_loop
 from graphfuse.codegen.convert import cast
-from graphfuse.codegen.kernel import integer
+from graphfuse.codegen.kernel import integer, vector_type, width_of
 from graphfuse.cpu.kernel import Kernel, Span, TileValue, lowers
 from graphfuse.cpu.lower_dot_bytes import in_fours, multiply_in_fours
-from graphfuse.cpu.lower_memory import View, extreme, load_element, load_lanes, reserve, store_vector
+from graphfuse.cpu.lower_memory import View, extreme, load_element, load_lanes, load_tile, reserve, store_vector
 from graphfuse.dialects import block
 from graphfuse.ir.core import Block, Func, Op, Value, attr_number, tile_of
 from graphfuse.ir.rewrite import use_counts
-from graphfuse.ir.types import Scalar
+from graphfuse.ir.types import BF16, F32, Scalar
 from graphfuse.llvm.module import Reg
 
 UNROLLED_UPDATES = 512
 """Products with more vector multiply-adds than this are loops even if acc is small."""
+PAIR = 2
+"""Steps of k that one instruction takes, of bf16."""
+WIDENED = 4
+"""From so many steps of k on, narrow elements are widened before they are multiplied."""
 
 
 def deferrable_loads(func: Func) -> frozenset[Value]:
@@ -89,6 +99,22 @@ class _Operand:
         """The factor at another place, or with other limits."""
         return replace(self, view=view)
 
+    def limits(self, *dims: int) -> bool:
+        """Whether it ends somewhere along one of these dims."""
+        return self.view is not None and any(d in self.view.limits for d in dims)
+
+    def dense(self, to: Scalar) -> _Operand:
+        """The factor as memory in which all rows are there, dense along columns; `to` is its element then."""
+        kernel, view = self.kernel, self.view
+        if view is not None and self.elem == to and not view.limits and view.strides[1] == 1:
+            return self
+        tile = self.tile
+        if view is not None:
+            tile = TileValue(view.shape, view.elem, load_tile(kernel, view, self.other), kernel.spans(view.shape))
+        assert tile is not None, "in memory or in registers"
+        cast_to = [cast(kernel, v, self.elem, to) for v in tile.vectors]
+        return _in_memory(kernel, _Operand(kernel, to, None, 0, TileValue(tile.shape, to, cast_to, tile.spans)))
+
 
 @lowers(block.dot)
 def lower_dot(kernel: Kernel, op: Op) -> None:
@@ -125,6 +151,49 @@ class _Factors:
     a: _Operand
     b: _Operand
     elem: Scalar
+    steps: ClassVar[int] = 1
+    """Of k, that one update takes."""
+
+    def vector(self, k: int, index: int, span: Span) -> Reg:
+        """One vector of b."""
+        return self.b.vector(k, index, span, self.elem)
+
+    def splat(self, row: int, k: int, width: int) -> Reg:
+        """An element of a in every lane."""
+        return self.a.splat(row, k, width, self.elem)
+
+    def multiply_add(self, a: Reg, b: Reg, c: Reg) -> Reg:
+        """a b + c."""
+        return _multiply_add(self.kernel, self.elem, a, b, c)
+
+
+class _Pairs(_Factors):
+    """Two steps of k of bf16 are one lane of f32; a is dense along k, and all of it is there."""
+
+    __slots__ = ()
+    steps = PAIR
+
+    def vector(self, k: int, index: int, span: Span) -> Reg:
+        """Both rows, lane by lane."""
+        first, second = (self.b.vector(k + i, index, span, BF16) for i in range(PAIR))
+        picks = [lane for i in range(span.width) for lane in (i, span.width + i)]
+        return self.kernel.recast(self.kernel.shuffle(first, second, picks), _bf16s(span.width))
+
+    def splat(self, row: int, k: int, width: int) -> Reg:
+        """A pair in every lane."""
+        view = self.a.memory
+        scopes = self.kernel.scopes(view.pointer.root)
+        pair = self.kernel.text.emit("i32", f"load i32, {view.address((row, k))}, align {BF16.bytes}{scopes}")
+        return self.kernel.recast(self.kernel.splat_here(pair, width), _bf16s(width))
+
+    def multiply_add(self, a: Reg, b: Reg, c: Reg) -> Reg:
+        """Both products and the sum."""
+        bits = 32 * width_of(c.type)
+        return self.kernel.call(c.type, f"@llvm.x86.avx512bf16.dpbf16ps.{bits}", (c, a, b))
+
+
+def _bf16s(width: int) -> str:
+    return vector_type("bfloat", PAIR * width)
 
 
 def _product(kernel: Kernel, op: Op, a: _Operand, b: _Operand, acc: TileValue) -> list[Reg]:
@@ -137,14 +206,35 @@ def _product(kernel: Kernel, op: Op, a: _Operand, b: _Operand, acc: TileValue) -
     per_vector = -(-elem.bytes * kernel.lanes // kernel.target.vector_bytes)
     held = len(sums) * per_vector
     is_small = held * 2 <= kernel.target.registers and held * depth <= UNROLLED_UPDATES
-    factors = _Factors(kernel, a, b, elem)
-    if depth == 1 or is_small or _fills_k(a, 1) or _fills_k(b, 0):
+    factors = _factors(kernel, a, b, elem, acc.spans, depth)
+    whole = depth - depth % factors.steps
+    if whole == 1 or is_small or _fills_k(a, 1) or _fills_k(b, 0):
         rows, columns = range(len(sums) // len(acc.spans)), dict(enumerate(acc.spans))
-        for k in range(depth):
+        for k in range(0, whole, factors.steps):
             sums = _update(factors, k, sums, rows, columns)
+        if whole < depth:
+            sums = _update(_Factors(kernel, factors.a, b, elem), whole, sums, rows, columns)
     else:
         sums = _blocked(factors, depth, sums, acc, per_vector)
     return [cast(kernel, v, elem, acc.elem) for v in sums]
+
+
+def _factors(kernel: Kernel, a: _Operand, b: _Operand, elem: Scalar, spans: Sequence[Span], depth: int) -> _Factors:
+    """How they are multiplied: by pairs, or with a widened, where that is worth it."""
+    if a.limits(1) or b.limits(0) or depth < PAIR:
+        return _Factors(kernel, a, b, elem)
+    if a.elem == b.elem == BF16 and elem == F32 and all(_has_pairs(kernel, s.width) for s in spans):
+        return _Pairs(kernel, a.dense(BF16), b, elem)
+    if a.elem != elem and depth >= WIDENED:
+        a = a.dense(elem)
+    return _Factors(kernel, a, b, elem)
+
+
+def _has_pairs(kernel: Kernel, width: int) -> bool:
+    """Whether pairs of bf16 are multiplied by one instruction, for so many sums; not where nothing may flush to 0."""
+    if not kernel.target.has("avx512bf16") or kernel.func.attrs.get("numerics") == "strict":
+        return False
+    return width == 16 or (width in (4, 8) and kernel.target.has("avx512vl"))
 
 
 def _fills_k(x: _Operand, dim: int) -> bool:
@@ -164,15 +254,14 @@ def _operand(kernel: Kernel, value: Value) -> _Operand:
 def _update(
     factors: _Factors, k: int, sums: Sequence[Reg], rows: Sequence[int], columns: Mapping[int, Span]
 ) -> list[Reg]:
-    """One rank-1 update of these rows and vectors of columns."""
-    kernel, elem = factors.kernel, factors.elem
-    row = [factors.b.vector(k, j, span, elem) for j, span in columns.items()]
+    """One update of these rows and vectors of columns, of rank `factors.steps`."""
+    row = [factors.vector(k, j, span) for j, span in columns.items()]
     widths = [span.width for span in columns.values()]
     out: list[Reg] = []
     at = iter(sums)
     for i in rows:
-        splats = {w: factors.a.splat(i, k, w, elem) for w in dict.fromkeys(widths)}
-        out += [_multiply_add(kernel, elem, splats[w], x, next(at)) for w, x in zip(widths, row, strict=True)]
+        splats = {w: factors.splat(i, k, w) for w in dict.fromkeys(widths)}
+        out += [factors.multiply_add(splats[w], x, next(at)) for w, x in zip(widths, row, strict=True)]
     return out
 
 
@@ -183,8 +272,9 @@ def _blocked(factors: _Factors, depth: int, sums: list[Reg], acc: TileValue, per
     """A loop over k for each block of acc that fits the registers."""
     kernel = factors.kernel
     a, b = _in_memory(kernel, factors.a), _in_memory(kernel, factors.b)
-    stop = _trips(kernel, a, b, depth)
-    if stop.text != str(depth):
+    whole = depth - depth % factors.steps
+    stop = _trips(kernel, a, b, whole)
+    if stop.text != str(whole):
         a, b = a.on(a.memory.unlimited(1)), b.on(b.memory.unlimited(0))
     n = len(acc.spans)
     height = len(sums) // n
@@ -198,7 +288,10 @@ def _blocked(factors: _Factors, depth: int, sums: list[Reg], acc: TileValue, per
         rows = range(i0, min(height, i0 + down))
         columns = range(j0, min(n, j0 + across))
         places = [i * n + j for i in rows for j in columns]
-        done = _rolled(factors, [out[p] for p in places], rows, {j: acc.spans[j] for j in columns}, stop)
+        spans = {j: acc.spans[j] for j in columns}
+        done = _rolled(factors, [out[p] for p in places], rows, spans, stop)
+        if whole < depth:
+            done = _update(_Factors(kernel, a, b, factors.elem), whole, done, rows, spans)
         for p, reg in zip(places, done, strict=True):
             out[p] = reg if rows_inside is None else _keep_outside(kernel, rows_inside, p // n, reg, out[p])
     return out
@@ -273,7 +366,8 @@ def _rolled(factors: _Factors, sums: list[Reg], rows: range, columns: Mapping[in
         at = replace(factors, a=a.on(a.memory.moved(1, k)), b=b.on(b.memory.moved(0, k)))
         return _update(at, 0, phis, rows, columns)
 
-    return emit_loop(factors.kernel, integer(0), stop, 1, sums, step, is_certain=not stop.text.startswith("%"))
+    is_certain = not stop.text.startswith("%")
+    return emit_loop(factors.kernel, integer(0), stop, factors.steps, sums, step, is_certain=is_certain)
 
 
 def _multiply_add(kernel: Kernel, elem: Scalar, a: Reg, b: Reg, c: Reg) -> Reg:

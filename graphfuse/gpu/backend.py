@@ -77,9 +77,8 @@ class Backend:
         return schedules_of(region, ranges, self.machine, GPU_EMITTERS)
 
     def rounded(self, func: Func, numerics: Numerics) -> Func:
-        """Also told to the code generator, which has approximations."""
-        rounded = apply_numerics(func, numerics, has_fma=self.target.instructions.fma)
-        return replace(rounded, attrs={**rounded.attrs, "numerics": "strict"}) if numerics == "strict" else rounded
+        """Of sums of products, with fma or without."""
+        return apply_numerics(func, numerics, has_fma=self.target.instructions.fma)
 
     def kernel_passes(self, func: Func) -> tuple[Pass, ...]:
         """Layouts, and what moves and computes tiles."""

@@ -62,10 +62,10 @@ def test_products_are_exact(case: int, *, known: bool) -> None:
 @pytest.mark.parametrize(
     ("kind", "x", "w", "panels"),
     [
-        ("mk,kn->mn", (37, 64), (64, 40), (2, 16, 32, 4)),
-        ("mk,nk->mn", (37, 64), (40, 64), (2, 16, 32, 4)),
-        ("conv", (2, 9, 9, 8), (3, 3, 8, 40), (2, 3, 3, 2, 32, 4)),
-        ("mk,kn->mn", (5, 6), (6, 40), (2, 6, 32)),
+        ("mk,kn->mn", (37, 64), (64, 64), (2, 16, 32, 4)),
+        ("mk,nk->mn", (37, 64), (40, 64), (1, 16, 48, 4)),
+        ("conv", (2, 9, 9, 8), (3, 3, 8, 64), (2, 3, 3, 2, 32, 4)),
+        ("mk,kn->mn", (5, 6), (6, 40), (1, 6, 48)),
     ],
 )
 def test_four_steps_of_a_column_stand_together(
