@@ -471,14 +471,37 @@ class ContractionKernel:
         if self.in_fours:
             shape = (exact_div(depth.total, FOUR) or 0, self.width, FOUR)
             leaf = Leaf(pointer, strides_of(shape), shape)
-        lane, column = self._lane(first)
-        position = self._position(at, 0, column)
         # the dims of k in the order rhs has them in memory: what is next to one another is read while it is cached
         steps = [self._step(self.rhs_reads, d) for d in self.k_dims]
         order = sorted(range(len(steps)), key=lambda i: steps[i], reverse=True)
         turned = self.kernel.machine.lanes(element_of(work.rhs)) if steps and steps[order[-1]] == 1 else 0
-        pack_panel(self.kernel, work, position, lane, depth, self._packed_at(leaf, sym(lane.name)), order, turned)
+        starts = [0]
+        if not self.in_fours and isinstance(self.columns, int) and turned < self.columns < self.width and turned:
+            starts = self._whole_vectors(leaf, turned, self.columns)
+        for start in starts:
+            lane, column = self._lane(first) if len(starts) == 1 else lane_over(self.kernel.space, turned, start)
+            position, to = self._position(at, 0, column), self._packed_at(leaf, start + sym(lane.name))
+            if self.in_fours:
+                pack_panel(self.kernel, work, position, lane, depth, to, together=FOUR, beside=True)
+            else:
+                pack_panel(self.kernel, work, position, lane, depth, to, order, turned)
         return leaf
+
+    def _whole_vectors(self, leaf: Leaf, lanes: int, columns: int) -> list[int]:
+        """Where vectors begin that cover the columns of the only panel; where it has none it is 0."""
+        ev, depth = self.kernel.ev, self._depth()
+        starts = list(range(0, columns - lanes + 1, lanes))
+        if not columns % lanes:
+            return starts
+        lane, column = lane_over(self.kernel.space, lanes, columns // lanes * lanes)
+        elem = element_of(self.work.rhs)
+
+        def clear(at: Index, _: Carried) -> None:
+            with ev.lanes_as(lane):
+                ev.store(leaf, (depth.flat(at), column), ev.const(0.0 if elem.is_float else 0, elem, (lanes,)))
+
+        nest(ev, depth.extents, clear)
+        return [*starts, columns - lanes]
 
     def _packed_at(self, panel: Leaf, lane: Dim) -> Callable[[Dim], tuple[Leaf, Index]]:
         """Where a packed panel holds rhs at flat depth k."""

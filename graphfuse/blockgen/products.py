@@ -275,27 +275,30 @@ def of_one_element(kernel: Kernel, a: Value, b: Value) -> tuple[Value, Value]:
 
 def pack_panel(
     kernel: Kernel, work: Product, index: Index, lane: Lane, depth: Depth, to: Callable[[Dim], tuple[Leaf, Index]],
-    order: Sequence[int] = (), turned: int = 0,
+    order: Sequence[int] = (), together: int = 0, *, beside: bool = False,
 ) -> None:  # fmt: skip
     """Copy the panel of rhs at `index` (lanes along its last dim) to program-local memory; missing lanes as 0.
 
-    `order` is that of the loops over k, outermost first, if not that of the depth. The innermost takes `turned` steps
-    at once, where rhs is dense along it.
+    `order` is that of the loops over k, outermost first, if not that of the depth. The innermost takes so many steps
+    `together`: where rhs is dense along it, or where they are `beside` one another for each lane in the panel.
     """
     ev, space = kernel.ev, kernel.space
     order = list(order or range(len(depth.extents)))
     last = depth.extents[order[-1]] if order else 0
-    blocks = last // turned if turned and isinstance(last, int) and lane.limit is None else 0
-    done = blocks * turned
+    blocks = last // together if together and isinstance(last, int) and (beside or lane.limit is None) else 0
+    done = blocks * together
+    stored = Lane(lane.name, lane.extent)
 
     def position(walked: Index) -> Index:
         return tuple(walked[order.index(i)] for i in range(len(walked)))
 
     def block_of_rows(walked: Index, _: Carried) -> None:
-        kk = space.fresh("kk", 0, turned - 1)
-        at = position((*walked[:-1], walked[-1] * turned + kk))
-        with ev.lanes_as(Lane(str(kk), turned), lane):
+        kk = space.fresh("kk", 0, together - 1)
+        at = position((*walked[:-1], walked[-1] * together + kk))
+        steps = Lane(str(kk), together)
+        with ev.lanes_as(*((lane, steps) if beside else (steps, lane))):
             got = ev.shaped(ev.value(work.rhs, work.rhs_at(index, depth.to_index(at))), ev.full_shape())
+        with ev.lanes_as(*((stored, steps) if beside else (steps, stored))):
             leaf, where = to(depth.flat(at))
             ev.store(leaf, where, got)
 
@@ -303,7 +306,7 @@ def pack_panel(
         at = position((*walked[:-1], walked[-1] + done) if done else walked)
         with ev.lanes_as(lane):
             got = ev.shaped(ev.value(work.rhs, work.rhs_at(index, depth.to_index(at))), (lane.extent,))
-        with ev.lanes_as(Lane(lane.name, lane.extent)):
+        with ev.lanes_as(stored):
             leaf, where = to(depth.flat(at))
             ev.store(leaf, where, got)
 

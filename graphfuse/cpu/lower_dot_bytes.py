@@ -6,16 +6,20 @@ weights out so), four bytes of each are one lane of 32 bits: an element of `a` i
 
     acc[i, n] += a[i, 4k] b[4k, n] + a[i, 4k+1] b[4k+1, n] + a[i, 4k+2] b[4k+2, n] + a[i, 4k+3] b[4k+3, n]
 
-On x86 that is `vpdpbusd` (AVX512-VNNI, AVX-VNNI) for unsigned `a` and signed `b`; elsewhere the even and the odd bytes
-as 16-bit halves, and `pmaddwd`, which adds pairs of products. Both are exact: `pmaddubsw`, whose sums of two saturate
-at 16 bits, is not used. Sums wrap, as those of i32 do.
+On x86 that is `vpdpbusd` (AVX512-VNNI, AVX-VNNI), of unsigned by signed bytes; where both are of one kind, a moves to
+the other, and what that adds to all sums of a column is taken off:
+
+    a b = (a + 128) b - 128 b = (a - 128) b + 128 b
+
+Elsewhere the even and the odd bytes as 16-bit halves, and `pmaddwd`, which adds pairs of products. Both are exact:
+`pmaddubsw`, whose sums of two saturate at 16 bits, is not used. Sums wrap, as those of i32 do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphfuse.codegen.kernel import integer, vector_type, width_of
+from graphfuse.codegen.kernel import constant, integer, vector_type, width_of
 from graphfuse.cpu.kernel import Kernel, Span
 from graphfuse.cpu.lower_memory import View
 from graphfuse.ir.types import I32, Scalar
@@ -23,6 +27,8 @@ from graphfuse.llvm.module import Reg
 
 FOUR = 4
 """Bytes of a lane."""
+MIDDLES = -0x7F7F7F80
+"""The bits 0x80 four times: by how much signed and unsigned bytes are apart."""
 PAIRS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
 """Multiplication of 16-bit halves and addition of pairs, by the lanes of the result."""
 PAIRS_NEED = {4: "sse2", 8: "avx2", 16: "avx512bw"}
@@ -49,9 +55,9 @@ def multiply_in_fours(
         factors = [_Factor(kernel, x, signs) for x in row]
         for i in range(len(out) // n):
             element = _lanes(kernel, a, a.address((i, k)), 1)
-            splats = {w: kernel.splat_here(element, w) for w in dict.fromkeys(span.width for span in spans)}
+            splats = {factor.width: factor.splat(element) for factor in factors}
             for j, factor in enumerate(factors):
-                out[i * n + j] = factor.multiply_add(splats[spans[j].width], out[i * n + j])
+                out[i * n + j] = factor.multiply_add(splats[factor.width], out[i * n + j])
     return out
 
 
@@ -69,18 +75,32 @@ class _Factor:
         self.x = x
         self.left_signed, self.right_signed = signs
         self.width = width_of(x.type)
-        self.by_fours = _has_dot(kernel, self.width) and signs == (False, True)
+        self.by_fours = _has_dot(kernel, self.width)
         self.by_pairs = kernel.target.arch == "x86_64" and _has_pairs(kernel, self.width)
-        if not self.by_fours:
+        if self.by_fours:
+            zero, middles = (constant(str(n), "i32", self.width) for n in (0, MIDDLES))
+            self.moved = self._dot(zero, middles) if self.left_signed == self.right_signed else None
+        else:
             self.parts = self._parts(x, signed=self.right_signed)
+
+    def splat(self, element: Reg) -> Reg:
+        """Four bytes of a in every lane, of the kind that is multiplied."""
+        if self.by_fours and self.moved is not None:  # as a scalar: LLVM 22 does not end where a splat is moved
+            element = self.kernel.binary("xor", element, integer(MIDDLES, "i32"))
+        return self.kernel.splat_here(element, self.width)
 
     def multiply_add(self, a: Reg, acc: Reg) -> Reg:
         """acc + the four products of each lane."""
         if self.by_fours:
-            return self.kernel.call(acc.type, f"@llvm.x86.avx512.vpdpbusd.{32 * self.width}", (acc, a, self.x))
+            return self._dot(acc if self.moved is None else self.kernel.binary("sub", acc, self.moved), a)
         for left, right in zip(self._parts(a, signed=self.left_signed), self.parts, strict=True):
             acc = self.kernel.binary("add", acc, self._multiply(left, right))
         return acc
+
+    def _dot(self, acc: Reg, a: Reg) -> Reg:
+        """acc + the products with bytes of the kind that `b` is not."""
+        factors = (a, self.x) if self.right_signed else (self.x, a)
+        return self.kernel.call(acc.type, f"@llvm.x86.avx512.vpdpbusd.{32 * self.width}", (acc, *factors))
 
     def _multiply(self, left: Reg, right: Reg) -> Reg:
         if not self.by_pairs:

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from graphfuse import checking
+from graphfuse.blockgen.lower import lower_region
 from graphfuse.blockgen.pack_weights import pack_for_machine
 from graphfuse.dialects import control, graph
 from graphfuse.ir.core import Block, Func, Op, Params, Value, tensor_of
 from graphfuse.ir.dense import Dense
 from graphfuse.ir.types import I8, I32, U8, Tensor
 from graphfuse.targets.machine import Machine
+from tests.blockgen.support import AVX512, Case, check_blocks, lowered, region_ops
 from tests.machine import HOST
 
 
@@ -75,3 +77,16 @@ def test_four_steps_of_a_column_stand_together(
     packed = pack_for_machine(func, Machine(vector_bytes=64, registers=32))
     (found,) = (op for op in packed.walk() if op.kind is graph.constant)
     assert tensor_of(found.result).shape == panels
+
+
+@pytest.mark.parametrize("spec", ["mk,kn->mn", "mk,nk->mn"])
+@pytest.mark.parametrize(("rows", "columns"), [(40, 64), (17, 40), (5, 70)])
+def test_a_panel_of_bytes_is_packed_by_lanes(spec: str, rows: int, columns: int) -> None:
+    depth = 132
+    right = (depth, columns) if spec == "mk,kn->mn" else (columns, depth)
+    func, inputs = function(spec, (rows, depth), right, known=False)
+    made = lowered(Case("bytes", ("contraction",), func), AVX512)
+    (region,) = region_ops(made)
+    kinds = {op.kind.name for op in lower_region(region, "bytes", made.ranges, AVX512).walk()}
+    assert "block.store" not in kinds  # byte by byte
+    check_blocks(made, inputs, AVX512)

@@ -14,7 +14,7 @@ from graphfuse.targets import Target
 from tests.cpu.test_programs import Native
 from tests.machine import host_and
 
-TARGETS = host_and("cpu:x86-64", "cpu:haswell", "cpu:skylake-avx512")
+TARGETS = host_and("cpu:x86-64", "cpu:haswell", "cpu:skylake-avx512", "cpu:icelake-server")
 TILE = """
 func @product(%a: ptr<{a}>, %b: ptr<{b}>, %c: ptr<i32>) {{grid = 1}} {{
   %z = block.const() {{elem = i64, value = 0}} : i64
@@ -62,7 +62,8 @@ def test_products_are_exact_and_sums_wrap(a: str, b: str, target: Target) -> Non
     [
         ("cpu:znver4", "u8", "vpdpbusd"),
         ("cpu:cascadelake", "u8", "vpdpbusd"),
-        ("cpu:znver4", "i8", "vpmaddwd"),
+        ("cpu:znver4", "i8", "vpdpbusd"),
+        ("cpu:skylake-avx512", "i8", "vpmaddwd"),
         ("cpu:haswell", "u8", "vpmaddwd"),
         ("cpu:x86-64", "u8", "pmaddwd"),
     ],
