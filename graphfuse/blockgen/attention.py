@@ -17,8 +17,9 @@ import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from graphfuse.blockgen.access import as_index, dim_names
 from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator, lane_over
-from graphfuse.blockgen.index import Index
+from graphfuse.blockgen.index import Index, coefficient
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import AtIndex, Carried, Fold, RowTiles, fold_row, for_piece, for_row_tiles, programs
 from graphfuse.blockgen.movement import shape_of
@@ -26,7 +27,7 @@ from graphfuse.blockgen.products import Depth, Product, accumulate, column_lane,
 from graphfuse.blockgen.tiling import MatmulTile, matmul_tiles, pieces
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Value, made_of
-from graphfuse.symbolic import Dim, ceildiv, product, sym
+from graphfuse.symbolic import Dim, ceildiv, floordiv, product, sym
 
 QUERY_BLOCK = 128
 """Query rows of one program at most, in whole tiles: enough to repay packing the keys."""
@@ -97,7 +98,7 @@ class AttentionKernel:
         extents = [*(self.shape[i] for i in self.roles.outer), blocks]
         grid, (*at, row_block) = programs(kernel, extents)
         self.at = tuple(at)
-        packed = self._pack_keys() if self.tile.rows > 2 else None
+        packed = self._pack_keys() if self.tile.rows > 2 or self._turned() else None
         block_rows = None if whole else (row_block, block_of)
         for_row_tiles(kernel, self.rows, self.tile.rows, block_rows, lambda row, h: self._row_tile(row, h, packed))
         depth = product(self.roles.scores.depth)
@@ -123,12 +124,31 @@ class AttentionKernel:
         pointer = ev.emit(block.alloc, elem=element_of(work.rhs), count=self.padded * depth.total)
         leaf = Leaf(pointer, (depth.total * self.width, self.width, 1), (panels, depth.total, self.width))
 
-        def panel(q: Dim, _: Carried) -> None:
-            lane, key = column_lane(self.kernel, self.keys, self.width, q * self.width)
-            pack_panel(self.kernel, work, self._index(0, key), lane, depth, _packed_at(leaf, q, sym(lane.name)))
+        turned = self._turned()
 
-        ev.loop("q", panels, panel)
+        def panel(q: Dim, lane: Lane, key: Dim) -> None:
+            to = _packed_at(leaf, q, sym(lane.name))
+            pack_panel(self.kernel, work, self._index(0, key), lane, depth, to, together=turned)
+
+        def whole_panel(q: Dim, _: Carried) -> None:
+            panel(q, *lane_over(self.kernel.space, self.width, q * self.width))
+
+        def any_panel(q: Dim, _: Carried) -> None:
+            panel(q, *column_lane(self.kernel, self.keys, self.width, q * self.width))
+
+        whole = floordiv(self.keys, self.width) if turned else 0
+        ev.loop("q", whole, whole_panel)
+        ev.loop("q", panels, any_panel, start=whole)
         return leaf
+
+    def _turned(self) -> int:
+        """How many steps of k are read at once, where keys are dense along it; else 0."""
+        work, space = self.roles.scores, self.kernel.space
+        out, depth = dim_names(space, self.shape), dim_names(space, work.depth, "k")
+        if not depth:
+            return 0
+        offsets = self.kernel.reads(work.rhs, work.rhs_at(as_index(out), as_index(depth))).offsets
+        return self.lanes if offsets and all(coefficient(o, depth[-1]) == 1 for o in offsets) else 0
 
     def _depth(self) -> Depth:
         return Depth(self.roles.scores.depth, lambda at: at, self.tile.k_step)

@@ -273,6 +273,10 @@ def of_one_element(kernel: Kernel, a: Value, b: Value) -> tuple[Value, Value]:
     return (a, ev.emit(block.cast, b, to=left)) if left.is_float else (ev.emit(block.cast, a, to=right), b)
 
 
+FEW = 4
+"""A square of so many rows and columns is turned in registers."""
+
+
 def pack_panel(
     kernel: Kernel, work: Product, index: Index, lane: Lane, depth: Depth, to: Callable[[Dim], tuple[Leaf, Index]],
     order: Sequence[int] = (), together: int = 0, *, beside: bool = False,
@@ -285,36 +289,36 @@ def pack_panel(
     ev, space = kernel.ev, kernel.space
     order = list(order or range(len(depth.extents)))
     last = depth.extents[order[-1]] if order else 0
-    blocks = last // together if together and isinstance(last, int) and (beside or lane.limit is None) else 0
-    done = blocks * together
     stored = Lane(lane.name, lane.extent)
 
     def position(walked: Index) -> Index:
         return tuple(walked[order.index(i)] for i in range(len(walked)))
 
-    def block_of_rows(walked: Index, _: Carried) -> None:
-        kk = space.fresh("kk", 0, together - 1)
-        at = position((*walked[:-1], walked[-1] * together + kk))
-        steps = Lane(str(kk), together)
+    def block_of_rows(walked: Index, start: int, size: int) -> None:
+        kk = space.fresh("kk", 0, size - 1)
+        at = position((*walked[:-1], start + walked[-1] * size + kk))
+        steps = Lane(str(kk), size)
         with ev.lanes_as(*((lane, steps) if beside else (steps, lane))):
             got = ev.shaped(ev.value(work.rhs, work.rhs_at(index, depth.to_index(at))), ev.full_shape())
         with ev.lanes_as(*((stored, steps) if beside else (steps, stored))):
             leaf, where = to(depth.flat(at))
             ev.store(leaf, where, got)
 
-    def row(walked: Index, _: Carried) -> None:
-        at = position((*walked[:-1], walked[-1] + done) if done else walked)
+    def row(walked: Index, start: int) -> None:
+        at = position((*walked[:-1], walked[-1] + start) if start else walked)
         with ev.lanes_as(lane):
             got = ev.shaped(ev.value(work.rhs, work.rhs_at(index, depth.to_index(at))), (lane.extent,))
         with ev.lanes_as(stored):
             leaf, where = to(depth.flat(at))
             ev.store(leaf, where, got)
 
-    outer = [depth.extents[i] for i in order[:-1]]
-    if blocks:
-        nest(ev, [*outer, blocks], block_of_rows)
+    outer, done = [depth.extents[i] for i in order[:-1]], 0
+    for size in dict.fromkeys((together, min(together, FEW))):
+        if size and isinstance(last, int) and (beside or lane.limit is None) and (count := (last - done) // size):
+            nest(ev, [*outer, count], lambda at, _, size=size, start=done: block_of_rows(at, start, size))
+            done += count * size
     if not order or last != done:
-        nest(ev, [*outer, *([last - done] if order else [])], row)
+        nest(ev, [*outer, *([last - done] if order else [])], lambda at, _: row(at, done))
 
 
 def store_results(

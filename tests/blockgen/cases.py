@@ -401,6 +401,7 @@ CAUSAL = """
 BQK = "b in 1..8, q in 1..512, k in 1..512"
 
 ATTENTION = (
+    attention("one", "2", "1", "77", 3, 20),
     attention("static", "2", "20", "37", 3, 24),
     attention("even", "1", "16", "32", 2, 16),
     attention("mask", "2", "20", "37", 3, 24, MASK, ", mask: 2x1x1x37xf32"),
