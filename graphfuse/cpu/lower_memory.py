@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,7 +26,7 @@ from graphfuse.dialects import block
 from graphfuse.ir.core import Op, Value, attr_dim, attr_dims, attr_int, attr_ints, attr_number, tile_of
 from graphfuse.ir.types import Scalar, Tile
 from graphfuse.llvm.module import Reg
-from graphfuse.symbolic import Dim, ceildiv
+from graphfuse.symbolic import Dim, ceildiv, linear_in
 
 
 @lowers(block.alloc)
@@ -480,15 +481,54 @@ def _offsets(kernel: Kernel, op: Op, masked_by: int) -> Iterator[tuple[Reg, Reg 
         yield by, _lane_mask(kernel, mask.vectors[i] if mask else None, offsets.spans[i % len(offsets.spans)])
 
 
+def _step(offsets: Value) -> Dim | None:
+    """How far apart neighbours in a row of offsets are, if that is one number all along it."""
+    op = offsets.op
+    if not isinstance(offsets.type, Tile) or (op is not None and op.kind is block.splat):
+        return 0
+    if op is None:
+        return None
+    if op.kind is block.arange:
+        return 1
+    if op.kind in (block.reshape, block.broadcast):
+        (source,) = op.operands
+        shape, last = tile_of(source).shape, offsets.type.shape[-1]
+        rows = math.prod(shape[:-1]) == 1 or op.kind is block.broadcast
+        is_same = bool(shape) and shape[-1] == last and rows
+        return _step(source) if is_same else 0 if (shape[-1:] or (1,)) == (1,) or last == 1 else None
+    return _index_step(op) if op.kind is block.index else None
+
+
+def _index_step(op: Op) -> Dim | None:
+    """That of an expression that is linear in what varies along the row."""
+    total: Dim = 0
+    names = op.attrs["names"]
+    assert isinstance(names, tuple), "one for each operand"
+    for name, operand in zip(names, op.operands, strict=True):
+        step = _step(operand)
+        if step is None:
+            return None
+        if step != 0:
+            found = linear_in(attr_dim(op, "expr"), str(name))
+            if found is None:
+                return None
+            total = total + found[0] * step
+    return total
+
+
 @lowers(block.load)
 def lower_load(kernel: Kernel, op: Op) -> None:
-    """A gather, or one element."""
+    """Vectors where offsets are consecutive, else a gather; or one element."""
     pointer, elem, other = kernel.pointer(op.operands[0]), block.pointed_to(op.operands[0]), attr_number(op, "other")
+    is_dense = _step(op.operands[1]) == 1
     out: list[Reg] = []
     for by, mask in _offsets(kernel, op, 2):
         if width_of(by.type) == 1:
             at = advance(kernel, pointer.reg, elem, by)
             out.append(read_scalar(kernel, pointer, elem, at, mask, other))
+        elif is_dense:
+            at = advance(kernel, pointer.reg, elem, kernel.shuffle(by, None, [0]))
+            out.append(load_vector(kernel, pointer, elem, at, width_of(by.type), mask, other))
         else:
             out.append(gather(kernel, pointer, elem, pointer.reg, by, mask, other))
     kernel.set(op, out)
@@ -496,10 +536,14 @@ def lower_load(kernel: Kernel, op: Op) -> None:
 
 @lowers(block.store)
 def lower_store(kernel: Kernel, op: Op) -> None:
-    """A scatter, or one element."""
+    """Vectors where offsets are consecutive, else a scatter; or one element."""
+    is_dense = _step(op.operands[1]) == 1
     pointer, value = kernel.pointer(op.operands[0]), kernel.tile(op.operands[2])
     for x, (by, mask) in zip(value.vectors, _offsets(kernel, op, 3), strict=True):
         if width_of(by.type) == 1:
             store_scalar(kernel, pointer, value.elem, advance(kernel, pointer.reg, value.elem, by), x, mask)
+        elif is_dense:
+            at = advance(kernel, pointer.reg, value.elem, kernel.shuffle(by, None, [0]))
+            store_vector(kernel, pointer, value.elem, at, x, mask)
         else:
             scatter(kernel, pointer, value.elem, pointer.reg, by, x, mask)
