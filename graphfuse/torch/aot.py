@@ -29,6 +29,7 @@ from graphfuse.torch.check import Promises
 from graphfuse.torch.compile import CompiledGraph, compile_graph
 from graphfuse.torch.cuda_graphs import Recording, recording_of
 from graphfuse.torch.decompositions import decompositions
+from graphfuse.torch.kept import is_row_major, kept_otherwise, note_any_order
 from graphfuse.torch.options import TorchOptions, options_of
 from graphfuse.torch.resizes import kept_whole
 from graphfuse.torch.saved import SavedGraph, saved
@@ -83,7 +84,7 @@ def compile_dynamo_graph(
     with functorch_config.patch(config), compiler_config.patch(cache_key_tag=_tag(options)), kept_whole(gm):
         made = aot_autograd(
             **compilers,
-            partition_fn=functools.partial(min_cut_rematerialization_partition, compiler="inductor"),
+            partition_fn=_partition,
             decompositions=decompositions(),
             keep_inference_input_mutations=True,
         )(gm, example_inputs)
@@ -91,6 +92,13 @@ def compile_dynamo_graph(
         # for `aot_compile`; torch 2.13 does it itself
         return BundledAOTAutogradSerializableCallable(made)
     return made
+
+
+def _partition(joint: fx.GraphModule, inputs: Sequence[Any], **how: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """The forward and the backward of a graph for both."""
+    forward, backward = min_cut_rematerialization_partition(joint, inputs, compiler="inductor", **how)
+    note_any_order(forward, backward)
+    return forward, backward
 
 
 def _may_overlap(value: object) -> bool:
@@ -127,11 +135,15 @@ def _compile(
     record: Record | None = None,
 ) -> SavedGraph:
     places = [n for n in gm.graph.nodes if n.op == "placeholder"]
+    row_major = [n for n in places if is_row_major(n.meta.get("val"))]
     for node, given in zip(places, example_inputs, strict=True):
         node.meta["val"] = given  # what is kept for the backward may lie otherwise than when it was traced
+    kept = kept_otherwise(places[: count_tangents(gm)]) if kind == "bw" else {}
     context = TracingContext.try_get()
     known = context.fw_metadata if context is not None and kind == "fw" else None
-    compiled = compile_graph(gm, options, None if known is None else known.num_forward_returns)
+    compiled = compile_graph(
+        gm, options, None if known is None else known.num_forward_returns, kept, [n for n in row_major if n in kept]
+    )
     if known is not None and (donated := known.bw_donated_idxs):
         # nothing is written into what is kept for the backward, which may run again (`retain_graph=True`). It is the
         # list that torch looks at when it runs
@@ -141,6 +153,9 @@ def _compile(
     for node in compiled.cut.compacted:
         value = node.meta["val"]
         node.meta["val"] = value.new_empty_strided(value.shape, make_contiguous_strides_for(value.shape))
+    for region in compiled.cut.regions:
+        for node, value in region.part.laid.items():
+            node.meta["val"] = value
     if context is not None and context.output_strides is not None:
         context.output_strides.extend(_strides(gm))
     promises = Promises.of(gm, compiled.cut.reasons) if options.check or settings.torch_check else None

@@ -9,7 +9,7 @@ import logging
 import operator
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -23,6 +23,7 @@ from graphfuse.torch.build import build_part, tuning_on
 from graphfuse.torch.compiled_part import CompiledPart
 from graphfuse.torch.constants import inline_numbers
 from graphfuse.torch.cut import Cut, Kind, Region, cut, part_of
+from graphfuse.torch.kept import kept_as_made
 from graphfuse.torch.options import TorchOptions
 from graphfuse.torch.rewrite import rewritten
 
@@ -49,10 +50,17 @@ class CompiledGraph:
     """Graphs that operators of this one call, such as the branches of a cond."""
 
 
-def compile_graph(gm: fx.GraphModule, options: TorchOptions, returned: int | None = None) -> CompiledGraph:
+def compile_graph(
+    gm: fx.GraphModule,
+    options: TorchOptions,
+    returned: int | None = None,
+    kept: Mapping[fx.Node, tuple[int, ...]] | None = None,
+    turned: Collection[fx.Node] = (),
+) -> CompiledGraph:
     """Compile what can be compiled. Raises nothing that torch could still compute, unless `options.strict`.
 
-    The first `returned` outputs are the caller's, those after them are kept for the backward.
+    The first `returned` outputs are the caller's, those after them are kept for the backward. Inputs in `kept` are
+    read with these strides; those that are `turned` too were traced without gaps in the order of their axes.
     """
     begun = time.perf_counter()
     inline_numbers(gm)
@@ -62,7 +70,7 @@ def compile_graph(gm: fx.GraphModule, options: TorchOptions, returned: int | Non
     found.reasons = {n: r for n, r in found.reasons.items() if not _calls(n, bodies)}
     if options.strict:
         _refuse_externs(found)
-    module = rewritten(gm, found, made, {name: g.module for name, g in bodies.items()})
+    module = rewritten(gm, found, made, {name: g.module for name, g in bodies.items()}, kept, turned)
     for node, reason in found.reasons.items():
         log.info("extern %s (%s): %s", node.name, node.target, reason)
     seconds = time.perf_counter() - begun
@@ -95,7 +103,9 @@ class _Work:
     def _imported(self, region: Region, found: Cut) -> Func | None:
         """The function of a region; None after nodes were added to `declined`."""
         try:
-            return import_part(region.part)
+            func = import_part(region.part)
+            region.part = kept_as_made(region.part, func, found.any_order)
+            return import_part(region.part) if region.part.laid else func
         except PartError as e:
             for d in e.declined:
                 if d.bug is not None:

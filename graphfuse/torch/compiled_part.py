@@ -86,7 +86,7 @@ class CompiledPart(torch.nn.Module):
         self.func, self.executable = func, executable
         self.symbols = tuple(name for name, _, _ in func.dims)
         self.largest = tuple(high for _, _, high in func.dims)
-        self.layouts = tuple(layout_of(n.meta["val"], is_kept=n in kept) for n in part.outputs)
+        self.layouts = tuple(layout_of(part.fake(n), is_kept=n in kept) for n in part.outputs)
         self.spread = tuple((i, s.size, s.spread) for i, s in enumerate(self.layouts) if s.spread)
         """Results with gaps, their sizes and strides."""
         self.inputs = len(part.inputs)

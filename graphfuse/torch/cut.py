@@ -42,6 +42,9 @@ class Kind(Enum):
     """Writes the new value of an input into it, after everything else."""
 
 
+ANY_ORDER = "graphfuse_any_order"
+"""The key of a node's metadata that says that the backward does not ask how its result lies."""
+
 VIEWS = frozenset({aten._unsafe_view.default, *(op for op in LOWERINGS if op.is_view)})
 """Operators whose results share their operand's memory."""
 
@@ -63,6 +66,8 @@ class Cut:
     levels: dict[fx.Node, int]
     compacted: set[fx.Node] = field(default_factory=set[fx.Node])
     """Views that are computed."""
+    any_order: set[fx.Node] = field(default_factory=set[fx.Node])
+    """What is computed and may lie in any order, since only its part and the backward's read it."""
     regions: list[Region] = field(default_factory=list[Region])
     reasons: dict[fx.Node, str] = field(default_factory=dict[fx.Node, str])
 
@@ -85,6 +90,7 @@ def cut(graph: fx.Graph, declined: Mapping[fx.Node, str], returned: int | None =
         out.levels[node] = level
     if returned is not None:
         out.compacted = _compacted(graph, out, returned)
+        out.any_order = _any_order(graph, out, returned)
     out.regions = _regions(graph, out)
     return out
 
@@ -101,17 +107,34 @@ def _compacted(graph: fx.Graph, out: Cut, returned: int) -> set[fx.Node]:
         and o not in mine
         and order_of(o.meta["val"]) is None
         and out.kinds[base_of(o, out)] is Kind.COMPUTE
-        and all(_is_in_part_of(u, base_of(o, out), out) for u in _readers(o, out) if u.op != "output")
+        and all(_is_in_part_of(u, base_of(o, out), out) for u in readers(o, out) if u.op != "output")
     }
 
 
-def _readers(node: fx.Node, out: Cut) -> Iterator[fx.Node]:
+def _any_order(graph: fx.Graph, out: Cut, returned: int) -> set[fx.Node]:
+    """What is computed, kept, read by its own part besides, and by parts of the backward."""
+    last = next(n for n in graph.nodes if n.op == "output")
+    (outputs,) = last.args
+    mine = {o for o in outputs[:returned] if isinstance(o, fx.Node)}
+    return {
+        o
+        for o in outputs[returned:]
+        if isinstance(o, fx.Node)
+        and o.meta.get(ANY_ORDER)
+        and out.kinds[o] is Kind.COMPUTE
+        and o not in mine
+        and not any(last in readers(u, out) for u in o.users if out.kinds[u] is Kind.VIEW)
+        and all(_is_in_part_of(u, o, out) for u in readers(o, out) if u is not last)
+    }
+
+
+def readers(node: fx.Node, out: Cut) -> Iterator[fx.Node]:
     """What reads a node, itself or through views that are not computed."""
     for user in node.users:
         if out.kinds[user] is not Kind.VIEW:
             yield user
         elif user not in out.compacted:
-            yield from _readers(user, out)
+            yield from readers(user, out)
 
 
 def _is_in_part_of(reader: fx.Node, node: fx.Node, out: Cut) -> bool:
@@ -237,8 +260,8 @@ def _shared(
         target = copies[0].args[0] if len(copies) == 1 and copies[0].args[1] is node else None
         if not isinstance(target, fx.Node) or target not in inputs:
             continue
-        alone = all(u in inside or u is copies[0] for u in _readers(target, out))
-        stays = all(u is copies[0] or _makes_its_own(u, out) for u in _readers(node, out))
+        alone = all(u in inside or u is copies[0] for u in readers(target, out))
+        stays = all(u is copies[0] or _makes_its_own(u, out) for u in readers(node, out))
         if alone and stays and _lies_like(node.meta["val"], target.meta["val"]):
             pairs.append((number, inputs.index(target)))
     return tuple(pairs)
@@ -271,4 +294,4 @@ def _is_output(node: fx.Node, inside: set[fx.Node], out: Cut) -> bool:
     """Whether a computed tensor is read outside, itself or through a view."""
     if node in out.compacted:
         return True
-    return out.kinds[node] is Kind.COMPUTE and any(user not in inside for user in _readers(node, out))
+    return out.kinds[node] is Kind.COMPUTE and any(user not in inside for user in readers(node, out))

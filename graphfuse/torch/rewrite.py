@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,13 +17,22 @@ from graphfuse.frontends.fx.sizes import dim_of, expressions
 from graphfuse.symbolic import Dim, Expr, Sym, sym
 from graphfuse.torch.compiled_part import CompiledPart
 from graphfuse.torch.cut import Cut, Kind
+from graphfuse.torch.kept import AsKept
 
 
 def rewritten(
-    gm: fx.GraphModule, cut: Cut, parts: Sequence[CompiledPart], bodies: Mapping[str, fx.GraphModule] | None = None
+    gm: fx.GraphModule,
+    cut: Cut,
+    parts: Sequence[CompiledPart],
+    bodies: Mapping[str, fx.GraphModule] | None = None,
+    kept: Mapping[fx.Node, tuple[int, ...]] | None = None,
+    turned: Collection[fx.Node] = (),
 ) -> fx.GraphModule:
-    """A module with the same inputs and outputs as `gm`. `bodies` take the place of graphs that are attributes."""
-    writer = _Writer(gm, cut)
+    """A module with the same inputs and outputs as `gm`. `bodies` take the place of graphs that are attributes.
+
+    Parts read inputs in `kept` with these strides; torch reads those that are `turned` as they were traced.
+    """
+    writer = _Writer(gm, cut, kept or {}, turned)
     for i, (region, part) in enumerate(zip(cut.regions, parts, strict=True)):
         writer.externs_before(region.level)
         writer.part(f"part_{i}", region.part.inputs, region.part.outputs, part)
@@ -31,7 +40,7 @@ def rewritten(
     writer.finish()
     writer.graph.lint()
     return fx.GraphModule(
-        {**dict(gm.named_children()), **_attributes(gm), **(bodies or {}), **writer.parts}, writer.graph
+        {**dict(gm.named_children()), **_attributes(gm), **(bodies or {}), **writer.given, **writer.parts}, writer.graph
     )
 
 
@@ -42,8 +51,10 @@ def _attributes(gm: fx.GraphModule) -> dict[str, Any]:
 
 
 class _Writer:
-    def __init__(self, gm: fx.GraphModule, cut: Cut) -> None:
-        self.cut, self.graph = cut, fx.Graph()
+    def __init__(
+        self, gm: fx.GraphModule, cut: Cut, kept: Mapping[fx.Node, tuple[int, ...]], turned: Collection[fx.Node]
+    ) -> None:
+        self.cut, self.graph, self.turned = cut, fx.Graph(), turned
         self.nodes = list(gm.graph.nodes)
         self.env: dict[fx.Node, fx.Node] = {}
         self.parts: dict[str, CompiledPart] = {}
@@ -53,11 +64,17 @@ class _Writer:
         for node in self.nodes:
             if node.op in ("placeholder", "get_attr"):
                 self.env[node] = self.graph.node_copy(node, self._new)
+        self.given = {f"kept_{i}": AsKept(strides) for i, strides in enumerate(kept.values())}
+        self.kept = {n: self.graph.call_module(name, (self.env[n],)) for n, name in zip(kept, self.given, strict=True)}
+        for node in turned:
+            del self.env[node]
         self.sizes = _size_sources(self.nodes)
         self.expressions = _expressions(self.nodes)
 
     def _new(self, node: fx.Node) -> fx.Node:
         """The node in the new graph; views and sizes are placed where they are first needed."""
+        if node in self.turned and node not in self.env:
+            self.env[node] = self.graph.call_method("contiguous", (self.kept[node],))
         if node not in self.env:
             assert self.cut.kinds[node] in (Kind.VIEW, Kind.SIZE, Kind.EXTERN), f"{node} is not computed yet"
             self.env[node] = self.graph.node_copy(node, self._new)
@@ -84,7 +101,7 @@ class _Writer:
     def part(self, name: str, inputs: Sequence[fx.Node], outputs: Sequence[fx.Node], part: CompiledPart) -> None:
         """Place the call of a compiled part."""
         self.parts[name] = part
-        args = [self._new(n) for n in inputs] + [self._size(s) for s in part.symbols]
+        args = [self.kept.get(n) or self._new(n) for n in inputs] + [self._size(s) for s in part.symbols]
         call = self.graph.call_module(name, tuple(args))
         for i, node in enumerate(outputs):
             got = self.graph.call_function(operator.getitem, (call, i))

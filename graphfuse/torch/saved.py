@@ -22,6 +22,7 @@ from torch.fx.graph_module import GraphModule
 from graphfuse.torch.check import Promises, checked
 from graphfuse.torch.compiled_part import CompiledPart
 from graphfuse.torch.cuda_graphs import Recording, recorded, telling
+from graphfuse.torch.kept import AsKept
 
 
 @dataclasses.dataclass
@@ -105,5 +106,8 @@ def boxed(module: GraphModule) -> Any:
             source = source.replace(f"self.{name}(", f"call_{name}(")
             names[f"call_{name}"] = part.forward
             part.hastened = partial(names.__setitem__, f"call_{name}")
+        elif isinstance(part, AsKept):
+            source = source.replace(f"self.{name}(", f"call_{name}(")
+            names[f"call_{name}"] = part.forward
     exec(compile(source, "<graphfuse.torch>", "exec"), names)  # noqa: S102 (torch's own code for its graph)
     return names["forward"].__get__(module)

@@ -11,9 +11,9 @@ it is not copied. Symbols keep torch's names.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,12 @@ class Part:
     outputs: Sequence[fx.Node]
     shared: Sequence[tuple[int, int]] = ()
     """Outputs that are copied into inputs, whose old values nobody needs: they may be written there, by number."""
+    laid: Mapping[fx.Node, Any] = field(default_factory=dict[fx.Node, Any])
+    """Outputs that lie otherwise than traced, as fake tensors."""
+
+    def fake(self, output: fx.Node) -> Any:
+        """An output as it lies."""
+        return self.laid.get(output, output.meta["val"])
 
     @property
     def written(self) -> frozenset[fx.Node]:
@@ -181,7 +187,7 @@ class _Importer:
         self.watched = Watched(self.e)
         self.values: dict[fx.Node, tuple[Value | None, ...]] = {}
         self.declined: dict[fx.Node, Declined] = {}
-        self.written = part.written
+        self.part, self.written = part, part.written
 
     def params(self, nodes: Sequence[fx.Node]) -> Params:
         """Parameters as they lie in memory; each node stands for the tensor that torch means by it."""
@@ -213,7 +219,7 @@ class _Importer:
         (value,) = self.values[node]
         assert value is not None, "outputs are tensors"
         value = self._sized(value, type_of(node.meta["val"]))
-        return self.e.permute(value, stored_order(node.meta["val"]))
+        return self.e.permute(value, stored_order(self.part.fake(node)))
 
     def tensor_type(self, fake: Any) -> Tensor:
         """The type of a fake tensor in the function."""

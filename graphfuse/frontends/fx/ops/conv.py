@@ -57,8 +57,7 @@ class Convolution(Arguments):
 def torch_is_faster(c: Call, groups: int, *, gradient: bool) -> str:
     """Why a convolution is better left to torch; nothing if it is not.
 
-    On a CPU ours are faster in inference, and where images lie with their channels last. What is kept for a gradient
-    lies as torch has it: with the channels first, each layer is turned around and back.
+    On a CPU ours are faster in inference, and where images lie with their channels last.
     """
     image = c.args["input"]
     if image.device.type != "cpu" or not (gradient or "weight" in c.returned):
