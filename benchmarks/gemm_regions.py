@@ -49,8 +49,8 @@ def region_text(
         return to_text(_kernel(gemm, target))
     chosen = patch.multiple(gpu_matmul_tile, wgmma_tiles=lambda *_, **__: [tile], step_bytes=lambda *_: step_bytes)
     if isinstance(tile, ProductTile):
-        alone = {name: lambda *_, **__: [tile] for name in ("product_tiles", "boxed_tiles")}
-        chosen = patch.multiple(gpu_contraction, **alone)
+        ways = [tile]
+        chosen = patch.multiple(gpu_contraction, product_tiles=lambda *_, **__: ways, boxed_tiles=lambda *_, **__: ways)
     with chosen, WHOLE, ROWS["as stored"]:
         func = _kernel(gemm, target)
     return to_text(Func(func.name, func.body, {**func.attrs, **(attrs or {})}, func.dims))

@@ -45,7 +45,7 @@ def test_the_seed_is_the_commits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("training", [False, True])
 def test_a_case_is_compared_with_float64(*, training: bool) -> None:
     case = Case("a test", (Array((8, 16)), Array((16,))), "float32", lambda x, y: (x * y).sum(-1), training=training)
-    args = Namespace(dry=True, device="cpu", avx2=False, threads=1, kind="kernel", turns=False)
+    args = Namespace(dry=True, device="cpu", avx2=False, threads=1, kind="kernel", turns=False, tune=False)
     row = population.measured(case, args)
     assert not row["wrong"]
     assert row["raised"] == {}
@@ -94,7 +94,7 @@ EMULATED = {
 @pytest.mark.parametrize("name", EMULATED)
 def test_what_kernels_touch_on_the_emulator(name: str) -> None:
     shape, call, most = EMULATED[name]
-    args = Namespace(dry=False, device="emulator", avx2=False, threads=1, kind="kernel", turns=False)
+    args = Namespace(dry=False, device="emulator", avx2=False, threads=1, kind="kernel", turns=False, tune=False)
     row = population.measured(Case(name, (Array(shape),), "float32", call), args)
     assert not row["wrong"], row["off"]
     assert len(row["touched"]["launches"]) == 1
@@ -134,7 +134,7 @@ def test_running_sums_of_halves_are_one_kernel() -> None:
 
 def test_keys_that_heads_share_are_read_once_on_the_emulator() -> None:
     shared = Array((1, 2, 1999, 72))
-    args = Namespace(dry=False, device="emulator", avx2=False, threads=1, kind="kernel", turns=False)
+    args = Namespace(dry=False, device="emulator", avx2=False, threads=1, kind="kernel", turns=False, tune=False)
 
     def call(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
@@ -149,7 +149,7 @@ def test_keys_that_heads_share_are_read_once_on_the_emulator() -> None:
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear"])
 def test_an_image_and_its_gradient_are_a_kernel_each(mode: str) -> None:
-    args = Namespace(dry=False, device="emulator", avx2=False, threads=1, kind="kernel", turns=False)
+    args = Namespace(dry=False, device="emulator", avx2=False, threads=1, kind="kernel", turns=False, tune=False)
     call = lambda x: F.interpolate(x, scale_factor=2, mode=mode)  # noqa: E731
     row = population.measured(Case(mode, (Array((2, 3, 5, 7)),), "float16", call, training=True), args)
     assert not row["wrong"], row["off"]
