@@ -74,7 +74,7 @@ TABLE: tuple[tuple[str, str, Callable[[Row], Ratio], Callable[[Row], bool]], ...
      lambda r: r["kind"] == "micro"),
     ("memory-bound kernels, 1 thread / memcpy", "cpu_memory", plain, lambda r: r["threads"] == 1),
     ("H200: `torch.compile`, models in halves / Inductor", "torch_gpu", with_graphs, every),
-    ("kernels that nobody named, drawn / the best of eager and Inductor", "population_gpu", drawn,
+    ("{gpu}: kernels that nobody named, drawn / the best of eager and Inductor", "population_gpu", drawn,
      lambda r: "ratio" in r),
     ("bf16 products in four layouts / cuBLAS", "gpu_gemm_layouts", chosen, every),
     ("attention / cuDNN, FlashAttention-2, Triton", "gpu_attention", chosen, every),
@@ -94,10 +94,12 @@ def figures() -> Iterable[str]:
     """The lines between the marks."""
     yield "| what / beside what | cases | worst | mean | best |\n|---|---|---|---|---|"
     for label, name, ratio, counts in TABLE:
-        found = sorted(ratio(row) for row in load(name)["rows"] if counts(row))
+        rows = load(name)["rows"]
+        found = sorted(ratio(row) for row in rows if counts(row))
         worst, best = (f"{value:.2f} {case}" for value, case in (found[0], found[-1]))
         mean = geometric_mean([value for value, _ in found])
-        yield f"| {label} | {len(found)} | {worst} | **{mean:.2f}** | {best} |"
+        gpu = str(rows[0].get("gpu", "")).removeprefix("NVIDIA ").split(" ")[0]
+        yield f"| {label.format(gpu=gpu)} | {len(found)} | {worst} | **{mean:.2f}** | {best} |"
 
 
 def rendered(text: str) -> str:
