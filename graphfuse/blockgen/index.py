@@ -76,7 +76,11 @@ class IndexSpace:
                 return dim >= 0
             step = self._eliminate(dim)
             if step is None:
-                return bounds(dim, self._numeric)[0] >= 0
+                if bounds(dim, self._numeric)[0] >= 0:
+                    return True
+                step = _without_quotient(dim)
+            if step is None:
+                return False
             dim = step
         return False
 
@@ -160,6 +164,16 @@ class IndexSpace:
                 fewer = self._simplify_call(Call(call.fn, (high, by)))
                 return whole + fewer if call.fn == "floordiv" else fewer * unit + low
         return whole + floordiv(rest, b) if call.fn == "floordiv" else mod(rest, b)
+
+
+def _without_quotient(dim: Expr) -> Dim | None:
+    """A dim that is at least 0 just where this one is, without a floordiv(a, b): that is at least n where a >= n b."""
+    for monomial, c in dim.terms:
+        if len(monomial) == 1 and abs(c) == 1 and isinstance(atom := monomial[0][0], Call) and atom.fn == "floordiv":
+            (a, b), rest = atom.args, dim - _term(monomial, c)
+            if isinstance(b, int) and b > 0 and monomial[0][1] == 1:
+                return a + rest * b if c == 1 else (rest + 1) * b - a - 1
+    return None
 
 
 def _common_factors(a: Dim, b: Dim) -> list[Dim]:

@@ -157,6 +157,17 @@ def test_digits_of_a_tile_are_joined() -> None:
     assert space.simplify(linear([image, *at], (112 * 112, 112, 1))) == row
 
 
+def test_digits_of_a_part_are_joined() -> None:
+    """Of dims 4, 80, 80 in 16 parts, which a loop goes over by 128: what a chunk's lane is less than names the loop."""
+    space = IndexSpace({})
+    part, t = space.fresh("p", 0, 15), space.fresh("t", 0, 11)
+    at = space.fresh("l", 0, 1599 - 128 * t) + 128 * t
+    assert space.below(floordiv(at, 80), 20)
+    assert not space.below(floordiv(at, 80), 19)
+    digits = 6400 * floordiv(part, 4) + 80 * mod(floordiv(at, 80) + 20 * part, 80) + mod(at, 80)
+    assert space.simplify(digits) == at + 1600 * part
+
+
 def test_dims_that_a_reshape_leaves_alone_need_no_proof() -> None:
     s, space = Space(), IndexSpace({})
     anywhere = space.fresh("t", 0, 99)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.products.split_long_sums import share_sums
+from graphfuse.fusion.products.split_long_sums import _nested, share_sums
 from graphfuse.fusion.regions.outline import outline
 from graphfuse.interp.graph import run
 from graphfuse.ir.core import Func, tensor_of
@@ -138,3 +138,11 @@ def test_attention_over_many_keys_stays_whole() -> None:
     func = attention("decode", "1", "1", "4096", 2, 64).func
     regions, _ = outline(share_sums(func))
     assert [op.attrs["kind"] for op in regions.walk() if op.kind is graph.region] == ["attention"]
+
+
+@pytest.mark.parametrize(("dims", "wanted", "parts"), [
+    ((4, 80, 80), 14, 16), ((4, 80, 80), 3, 4), ((7, 11), 5, 7), ((2, 101), 30, 0), ((6400,), 14, 0),
+])  # fmt: skip
+def test_parts_cut_one_of_several_dims(dims: tuple[int, ...], wanted: int, parts: int) -> None:
+    """Near to what is wanted; where none is near, or there is one dim, divisors of the whole are looked at."""
+    assert _nested(dims, wanted) == parts

@@ -302,7 +302,7 @@ def _in_parts(shape: Sequence[Dim], axes: Sequence[int], programs: Programs, lon
     if line == 1 and length // ROW >= WAVES * most:
         most = min(-(-length // ROW), MOST_PARTS)
     wanted = min(most, length // max(1, LEAST // line))
-    parts = _parts(length, wanted)
+    parts = _nested([static(d) for d in shape[first:after]], wanted) or _parts(length, wanted)
     size = length // parts
     if 2 * parts <= wanted:  # no divisor will do: the last part is shorter, by a kernel of its own
         if length * line < LONG:
@@ -496,6 +496,18 @@ def _reduced(op: Op) -> Reduced:
 def _parts(length: int, most: int) -> int:
     """The largest divisor of `length` up to `most`."""
     return max((p for p in range(1, most + 1) if length % p == 0), default=1)
+
+
+def _nested(dims: Sequence[int], wanted: int) -> int:
+    """Of several dims the number of parts nearest to `wanted` that cut only one of them; 0 if none is near.
+
+    Where a part begins and ends within others, every element finds its place by divisions.
+    """
+    if len(dims) < 2:
+        return 0
+    counts = (math.prod(dims[:i]) * n for i, d in enumerate(dims) for n in range(1, d + 1) if d % n == 0)
+    near = [n for n in counts if wanted <= 2 * n <= 4 * wanted]
+    return min(near, key=lambda n: max(n / wanted, wanted / n), default=0)
 
 
 def _split(x: Value, axis: int, parts: int) -> Value:
