@@ -67,7 +67,7 @@ LARGE = {
     "symbolic": Size("(n)", "192", "128", (1, 200)),
 }
 """For tiles of warpgroups."""
-MANY_ROWS = {"odd": Size("1301", "3", ""), "symbolic": Size("(n)", "7", "", (0, 1, 900))}
+MANY_ROWS = {"odd": Size("2601", "3", ""), "symbolic": Size("(n)", "7", "", (0, 1, 2100))}
 
 VIEWS = {
     "plain": ("x: @Rx@Cx@E", ""),
