@@ -48,12 +48,10 @@ from benchmarks import record
 from benchmarks.gpu_timing import Call, Called, Recorded, Timing, arguments, medians, race
 from benchmarks.population_draw import Case, Family, drawn
 from benchmarks.population_waits import Told
+from graphfuse.cli.html import is_cliff
 
 TIMING = Timing(0.02, 0.05, 3)
 SECONDS_FOR_A_CASE = {"kernel": 120.0, "layer": 180.0, "model": 400.0}
-FAR = 4.0
-"""Times its bound: further than that a kernel of `LONG_US` and more is a cliff, whatever its peers take."""
-LONG_US = 20.0
 SLOW = 0.95
 """Below this ratio a case says what it waits for."""
 OURS = ("graphfuse", "untuned")
@@ -416,7 +414,7 @@ def judged(row: dict[str, Any], peak: Mapping[str, float]) -> dict[str, Any]:
     row |= {"ratio": min(t for side, t in us.items() if side not in OURS) / ours, "cliff": False}
     if peak and row["kind"] == "kernel":
         bound = max(row["nbytes"] / peak["bytes_per_us"], row["flops"] / peak["flops_per_us"])
-        row |= {"bound_us": bound, "to_bound": ours / bound, "cliff": ours >= LONG_US and ours > FAR * bound}
+        row |= {"bound_us": bound, "to_bound": ours / bound, "cliff": is_cliff({"warm_us": ours, "bound_us": bound})}
     return row
 
 

@@ -1,4 +1,4 @@
-"""Tries the ways to make a graph's kernels: `graphfuse compile --tune`, `mode="max-autotune"`, `Options(tune=True)`.
+"""Tries the ways to make a graph's kernels: `graphfuse compile --tune`, `mode="max-autotune"`, `Options(tuning=...)`.
 
 A region that can be made in several ways has one by its name (`schedule=`); without, a model of the time chooses. Here
 each such region is compiled by itself in every way and timed on this machine, on memory of its own. What is fastest is

@@ -412,7 +412,7 @@ class ContractionKernel:
     def _long_sum(self, step: Callable[[Index, Value, Read], Value], start: Value) -> Value:
         """`step` along all of k, several at a time."""
         ev, extents = self.kernel.ev, self._depth().extents
-        *_, last = extents
+        last = extents[-1]
         count = next((n for n in self.at_once if isinstance(last, int) and last % n == 0), 1)
 
         def several(at: Index, total: Value) -> Value:

@@ -37,24 +37,16 @@ def apart(region: Op, rules: Rules) -> Block | None:
     work = [op for op in ops if op is not product and op.results[0] in behind and not op.has(Trait.MOVEMENT)]
     if not work:
         return None
-    params = region.body.params
-    first = _outlined(params, ops, (product.result,), rules)
-    both = Params((*params.types, *product.types), ())
-    rest = _outlined(both, ops, region.body.terminator.operands, rules, {product.result: both.values[-1]}, params)
+    given = region.body.params.values
+    first = _outlined(given, ops, (product.result,), rules)
+    rest = _outlined((*given, product.result), ops, region.body.terminator.operands, rules)
     return _one_after_the_other(first, rest, str(region.attrs["kernel"]))
 
 
-def _outlined(
-    params: Params,
-    ops: Sequence[Op],
-    results: Sequence[Value],
-    rules: Rules,
-    known: dict[Value, Value] | None = None,
-    old: Params | None = None,
-) -> Block:
-    """Regions that compute `results` by those of `ops` that it takes; `known` values are at hand."""
-    copier = Copier()
-    copier.values = dict(zip((old or params).values, params.values, strict=False)) | (known or {})
+def _outlined(given: Sequence[Value], ops: Sequence[Op], results: Sequence[Value], rules: Rules) -> Block:
+    """Regions that compute `results` of what is `given`, by those of `ops` that it takes."""
+    copier, params = Copier(), Params(tuple(v.type for v in given))
+    copier.values.update(zip(given, params.values, strict=True))
     for op in ops:
         if op.results[0] not in copier.values:
             copier.op(op)
