@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
 from graphfuse.artifact import Executable
 from graphfuse.runtime.bound import Template
 from graphfuse.runtime.native import NativeCode
+from graphfuse.runtime.pieces import Piece, run_in_pieces
+from graphfuse.runtime.planner import Ints
 from graphfuse.runtime.ready import Ready
 from graphfuse.runtime.workspace import Shared, Workspace
 
@@ -51,34 +51,18 @@ class Direct:
     def run_in_pieces(
         self, values: tuple[int, ...], inputs: list[T], makers: Sequence[Callable[[], T]], address: Callable[[T], int]
     ) -> list[T]:
-        """Run, making each output when it is first touched and forgetting each input after it was last read.
-
-        `inputs` is cleared; nobody else should hold what it had.
-        """
-        first = len(inputs)
-        addresses = np.array([*map(address, inputs), *[0] * len(makers)], np.int64)
-        tensors: dict[int, T] = dict(enumerate(inputs))
-        inputs.clear()
+        """As `run_in_pieces` of `graphfuse.runtime.pieces`."""
         workspace = self.shared.take()
         try:
             ready = self._bound(workspace, values)
             ready.place_arena(workspace.arena(ready.peak) if ready.peak else 0)
-            for number in set(range(first)).difference(ready.bound.io_index.tolist()):
-                del tensors[number]
-            for piece in ready.pieces:
-                for number in piece.begins:
-                    if number >= first:
-                        tensors[number] = made = makers[number - first]()
-                        addresses[number] = address(made)
-                ready.bound.args[piece.slots] = addresses[piece.index] + piece.offsets
+
+            def run(piece: Piece, _: Ints) -> None:
                 workspace.run(piece.records, piece.count, ready.scratch_bytes)
-                for number in piece.ends:
-                    if number < first:
-                        del tensors[number]
+
+            return run_in_pieces(ready.bound, ready.pieces, inputs, makers, address, run)
         finally:
             self.shared.give(workspace)
-        # one that no launch touches has no elements
-        return [tensors[n] if n in tensors else make() for n, make in enumerate(makers, first)]
 
     def at_home(self, values: tuple[int, ...]) -> Ready:
         """The plan at these values that the holder of `shared.home` writes."""

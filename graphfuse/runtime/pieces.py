@@ -6,7 +6,9 @@ what the forward kept, layer by layer, and writes gradients as it goes: in piece
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from graphfuse.runtime.bound import Bound
 from graphfuse.runtime.native import address_of
 from graphfuse.runtime.planner import Ints
 
+T = TypeVar("T")
 MOST_PIECES = 16
 """More would free memory hardly earlier."""
 
@@ -22,6 +25,7 @@ MOST_PIECES = 16
 class Piece:
     """Consecutive launches: where their records are, and which arguments are inputs and outputs."""
 
+    first: int
     records: int
     count: int
     slots: Ints
@@ -52,6 +56,7 @@ def pieces_of(bound: Bound) -> tuple[Piece, ...]:
         mine = piece == i
         out.append(
             Piece(
+                begin,
                 bound.records_address + begin * bound.records.strides[0],
                 end - begin,
                 bound.io_slots[mine],
@@ -62,3 +67,36 @@ def pieces_of(bound: Bound) -> tuple[Piece, ...]:
             )
         )
     return tuple(out)
+
+
+def run_in_pieces(
+    bound: Bound,
+    pieces: Sequence[Piece],
+    inputs: list[T],
+    makers: Sequence[Callable[[], T]],
+    address: Callable[[T], int],
+    run: Callable[[Piece, Ints], None],
+) -> list[T]:
+    """Run, making each output when it is first touched and forgetting each input after it was last read.
+
+    `inputs` is cleared; nobody else should hold what it had. `run` is given all addresses that there are by then,
+    which are written into the arguments of its piece.
+    """
+    first = len(inputs)
+    addresses = np.array([*map(address, inputs), *[0] * len(makers)], np.int64)
+    tensors: dict[int, T] = dict(enumerate(inputs))
+    inputs.clear()
+    for number in set(range(first)).difference(bound.io_index.tolist()):
+        del tensors[number]
+    for piece in pieces:
+        for number in piece.begins:
+            if number >= first:
+                tensors[number] = made = makers[number - first]()
+                addresses[number] = address(made)
+        bound.args[piece.slots] = addresses[piece.index] + piece.offsets
+        run(piece, addresses)
+        for number in piece.ends:
+            if number < first:
+                del tensors[number]
+    # one that no launch touches has no elements
+    return [tensors[n] if n in tensors else make() for n, make in enumerate(makers, first)]

@@ -21,7 +21,7 @@ from graphfuse.runtime.direct import MAX_BOUND, Direct
 from graphfuse.runtime.gpu.arrays import ALIGNMENT
 from graphfuse.symbolic import Dim, evaluate, product
 from graphfuse.torch.quick_call import quick_call
-from graphfuse.torch.runners import Allocation, Runner, allocator, direct, on_gpu
+from graphfuse.torch.runners import Allocation, OnGpu, Runner, allocator, direct
 from graphfuse.value_checks import FINE
 
 LEAST_LAUNCHES = 64
@@ -111,17 +111,18 @@ class CompiledPart(torch.nn.Module):
             self.layouts = (*self.layouts[:i], Layout((0,), (1,), self.layouts[i].dtype), *self.layouts[i + 1 :])
         self.device = part.outputs[0].meta["val"].device
         self._allocations: dict[tuple[int, ...], list[Allocation]] = {}
-        self.in_pieces = not executable.is_gpu and sum(1 for _ in executable.plan.walk()) >= LEAST_LAUNCHES
+        self.in_pieces = sum(1 for _ in executable.plan.walk()) >= LEAST_LAUNCHES
         """Whether inputs that nobody else holds are freed on the way: then `run` is what to call."""
         self.hastened: Callable[[Callable[..., Any]], None] | None = None
         """Is given, once it is known, a quicker function of the same arguments than `forward` is."""
         self._run: Runner | None = None
         self._direct: Direct | None = None
+        self._on_gpu: OnGpu | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what belongs to this process, and without IR, which only people read."""
         bare = replace(self.executable, ir={}, ledger=[])
-        fresh = {"_run": None, "_direct": None, "_allocations": {}, "hastened": None}
+        fresh = {"_run": None, "_direct": None, "_on_gpu": None, "_allocations": {}, "hastened": None}
         return {**super().__getstate__(), **fresh, "func": None, "executable": bare}
 
     def forward(self, *args: Any) -> list[torch.Tensor]:
@@ -155,7 +156,8 @@ class CompiledPart(torch.nn.Module):
         makers: list[Callable[[], torch.Tensor]] = [partial(make, *how) for make, *how in allocations]
         for i, number in self.shared:
             makers[i] = partial(_itself, tensors[number])
-        return self._finished(self._on_cpu().run_in_pieces(values, tensors, makers, torch.Tensor.data_ptr), values)
+        there = self._gpu() if self.executable.is_gpu else self._on_cpu()
+        return self._finished(there.run_in_pieces(values, tensors, makers, torch.Tensor.data_ptr), values)
 
     def _finished(self, outs: list[torch.Tensor], values: tuple[int, ...]) -> list[torch.Tensor]:
         if self.watched:
@@ -204,8 +206,13 @@ class CompiledPart(torch.nn.Module):
         return out
 
     def _load(self) -> Runner:
-        self._run = on_gpu(self.executable, self.device) if self.executable.is_gpu else self._on_cpu().run
+        self._run = self._gpu().run if self.executable.is_gpu else self._on_cpu().run
         return self._run
+
+    def _gpu(self) -> OnGpu:
+        if self._on_gpu is None:
+            self._on_gpu = OnGpu(self.executable, self.device)
+        return self._on_gpu
 
     def _on_cpu(self) -> Direct:
         if self._direct is None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from graphfuse.devices import driver_of
 from graphfuse.runtime.device import Device
 from graphfuse.runtime.direct import Direct
 from graphfuse.runtime.gpu.direct import GpuDirect
+from graphfuse.runtime.gpu.launches import Launches
 from graphfuse.runtime.workspace import Shared
 
 Runner = Callable[[tuple[int, ...], Sequence[int]], None]
@@ -36,28 +38,47 @@ _shared: dict[int, Shared] = {}
 _lock = threading.Lock()
 
 
-def on_gpu(executable: Executable, device: torch.device) -> Runner:
-    """What runs an executable on a GPU."""
-    index = torch.cuda.current_device() if device.index is None else device.index
-    kept: list[torch.Tensor] = []
+class OnGpu:
+    """Runs an executable on a GPU, in memory of torch's."""
 
-    def zeroed(nbytes: int) -> int:
-        kept.append(torch.zeros(nbytes, dtype=torch.uint8, device=device))
-        torch.cuda.current_stream(index).synchronize()
-        return kept[-1].data_ptr()
+    def __init__(self, executable: Executable, device: torch.device) -> None:
+        self.device = device
+        self.index = torch.cuda.current_device() if device.index is None else device.index
+        self._kept: list[torch.Tensor] = []
+        self._direct = GpuDirect(executable, driver_of(Device("cuda", self.index)), self.index, self._zeroed)
 
-    direct = GpuDirect(executable, driver_of(Device("cuda", index)), index, zeroed)
+    def _zeroed(self, nbytes: int) -> int:
+        self._kept.append(torch.zeros(nbytes, dtype=torch.uint8, device=self.device))
+        torch.cuda.current_stream(self.index).synchronize()
+        return self._kept[-1].data_ptr()
 
-    def run(values: tuple[int, ...], addresses: Sequence[int]) -> None:
-        launches = direct.bind(values)
+    def run(self, values: tuple[int, ...], addresses: Sequence[int]) -> None:
+        """See `Runner`."""
+        launches = self._direct.bind(values)
+        with self._around(launches) as (arena, stream, captures):
+            self._direct.run(launches, addresses, arena, stream, captures=captures)
+
+    def run_in_pieces(
+        self,
+        values: tuple[int, ...],
+        inputs: list[torch.Tensor],
+        makers: Sequence[Callable[[], torch.Tensor]],
+        address: Callable[[torch.Tensor], int],
+    ) -> list[torch.Tensor]:
+        """As `Direct.run_in_pieces`."""
+        launches = self._direct.bind(values)
+        with self._around(launches) as (arena, stream, captures):
+            return self._direct.run_in_pieces(launches, inputs, makers, address, arena, stream, captures=captures)
+
+    @contextmanager
+    def _around(self, launches: Launches) -> Generator[tuple[int, int, bool]]:
+        """The memory of intermediate tensors, the stream, and whether it is being captured."""
         nbytes = launches.bound.arena.peak
         # returned to the allocator at once: what takes it next is on this stream, or waits for it
-        arena = torch.empty(nbytes, dtype=torch.uint8, device=device) if nbytes else None
-        stream = torch.cuda.current_stream(index).cuda_stream
+        arena = torch.empty(nbytes, dtype=torch.uint8, device=self.device) if nbytes else None
         captures = bool(launches.scratch_bytes) and torch.cuda.is_current_stream_capturing()
-        direct.run(launches, addresses, 0 if arena is None else arena.data_ptr(), stream, captures=captures)
-
-    return run
+        stream = torch.cuda.current_stream(self.index).cuda_stream
+        yield 0 if arena is None else arena.data_ptr(), stream, captures
 
 
 def allocator(device: torch.device) -> Allocator:

@@ -18,7 +18,7 @@ def driver(request):
     return EmulatedDriver() if request.param == "emulator" else BindingsDriver(FakeCuda())
 
 
-def run(direct, driver, n):
+def run(direct, driver, n, *, pieces=False):
     """Outputs at a size, with memory that is given back afterwards."""
     feed, wanted = inputs(n), expected(inputs(n))
     given = [np.ascontiguousarray(feed[s.name]) for s in direct.executable.signature.inputs]
@@ -29,7 +29,11 @@ def run(direct, driver, n):
         arena = driver.alloc(max(launches.bound.arena.peak, 1))
         for address, array in zip(addresses, given, strict=False):
             driver.copy_in(address, array.ctypes.data, array.nbytes, 0)
-    direct.run(launches, addresses, arena, 0)
+    if pieces:
+        made = [lambda a=a: a for a in addresses[len(given) :]]
+        assert direct.run_in_pieces(launches, addresses[: len(given)], made, int, arena, 0) == addresses[len(given) :]
+    else:
+        direct.run(launches, addresses, arena, 0)
     with direct.context.current():
         for address, array in zip(addresses[len(given) :], outputs, strict=True):
             driver.copy_out(array.ctypes.data, address, array.nbytes, 0)
@@ -49,10 +53,11 @@ def made(model, driver):
     return GpuDirect(model, driver, 0, zeroed)
 
 
-def test_numbers_at_every_size(driver):
+@pytest.mark.parametrize("pieces", [False, True])
+def test_numbers_at_every_size(driver, pieces):
     direct = made(executable(), driver)
     for n in (1, 5, 2, 5, 1):
-        for found, wanted in zip(run(direct, driver, n), expected(inputs(n)).values(), strict=True):
+        for found, wanted in zip(run(direct, driver, n, pieces=pieces), expected(inputs(n)).values(), strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
@@ -76,7 +81,8 @@ def test_streams_have_scratch_memory_of_their_own(monkeypatch):
 
 
 def test_the_kernel_that_fails_is_named():
-    with pytest.raises(
-        DeviceError, match=r"cuda:0 \(emulated sm_90a\): kernel 'scale_row' \(node 'x \* w'\): .*out of"
-    ):
-        run(made(executable(kernels=FAULTY), driver := EmulatedDriver()), driver, 3)
+    for pieces in (False, True):
+        with pytest.raises(
+            DeviceError, match=r"cuda:0 \(emulated sm_90a\): kernel 'scale_row' \(node 'x \* w'\): .*out of"
+        ):
+            run(made(executable(kernels=FAULTY), driver := EmulatedDriver()), driver, 3, pieces=pieces)

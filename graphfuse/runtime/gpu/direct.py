@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from graphfuse.artifact import Executable
 from graphfuse.runtime.bound import Template
@@ -16,8 +17,11 @@ from graphfuse.runtime.direct import MAX_BOUND
 from graphfuse.runtime.gpu.context import choose_variant, context_of
 from graphfuse.runtime.gpu.launches import Launches, described
 from graphfuse.runtime.gpu.transfer import upload
+from graphfuse.runtime.pieces import Piece, run_in_pieces
+from graphfuse.runtime.planner import Ints
 from graphfuse.targets.driver import Driver
 
+T = TypeVar("T")
 Zeroed = Callable[[int], int]
 """Memory on the device that is 0, by its bytes; it must stay as long as the executable."""
 
@@ -59,15 +63,42 @@ class GpuDirect:
         A stream that `captures` what it is given, for a graph, takes the scratch memory that there is.
         """
         with self._lock, self.context.current():
-            scratch = launches.scratch_bytes and self._scratch_of(stream, launches.scratch_bytes, captures=captures)
+            scratch = self._scratch_of(stream, launches.scratch_bytes, captures=captures)
 
             def work() -> None:
                 launches.point(self._driver, addresses, arena, scratch)
                 launches.run_all(self._driver, stream)
 
-            self.context.guarded(lambda: described(launches.items[launches.at], self._template.leaves), work)
+            self._guarded(launches, work)
+
+    def run_in_pieces(
+        self,
+        launches: Launches,
+        inputs: list[T],
+        makers: Sequence[Callable[[], T]],
+        address: Callable[[T], int],
+        arena: int,
+        stream: int,
+        *,
+        captures: bool = False,
+    ) -> list[T]:
+        """As `run`, and `run_in_pieces` of `graphfuse.runtime.pieces`: memory is only given back in order."""
+        with self._lock, self.context.current():
+            launches.point_inside(arena, self._scratch_of(stream, launches.scratch_bytes, captures=captures))
+
+            def run(piece: Piece, addresses: Ints) -> None:
+                end = piece.first + piece.count
+                launches.point_maps(self._driver, addresses, arena, launches.items[piece.first : end])
+                self._guarded(launches, lambda: launches.run_some(self._driver, stream, piece.first, end))
+
+            return run_in_pieces(launches.bound, launches.pieces, inputs, makers, address, run)
+
+    def _guarded(self, launches: Launches, work: Callable[[], None]) -> None:
+        self.context.guarded(lambda: described(launches.items[launches.at], self._template.leaves), work)
 
     def _scratch_of(self, stream: int, nbytes: int, *, captures: bool) -> int:
+        if not nbytes:
+            return 0
         found = max(self._scratch.values(), default=(0, 0)) if captures else self._scratch.get(stream, (0, 0))
         if found[0] < nbytes:
             found = self._scratch[stream] = nbytes, self._zeroed(nbytes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -14,6 +15,8 @@ from graphfuse.knobs import settings
 from graphfuse.runtime.bound import Bound, flags_on_gpu, scratch_on_gpu
 from graphfuse.runtime.gpu.calls import MAX_GRID, EncodedMap, KernelCall, MapSizes
 from graphfuse.runtime.native import address_of
+from graphfuse.runtime.pieces import Piece, pieces_of
+from graphfuse.runtime.planner import Ints
 from graphfuse.symbolic import evaluate
 from graphfuse.targets.driver import Argument, CopyCall, Driver, DriverError, Launcher
 
@@ -68,8 +71,7 @@ class Launches:
         self.flag_bytes = flags_on_gpu(executable, multiprocessors)
         """Of these how many at the beginning are 0 between launches: the same for all shapes."""
         self._pack()
-        self._launcher: Launcher | None = None
-        self._has_launcher = False
+        self._launchers: dict[tuple[int, int], Launcher | None] = {}
         self.at = 0
         """The launch that was being given to the driver when something failed."""
 
@@ -118,16 +120,28 @@ class Launches:
 
     def point(self, driver: Driver, io: Sequence[int], arena: int, scratch: int) -> None:
         """Fill in where inputs and outputs (`io`, in that order), arena and scratch are."""
-        bound, args = self.bound, self._args
-        addresses = np.array(io, np.int64)
-        args[bound.io_slots] = addresses[bound.io_index] + bound.io_offsets
-        args[bound.arena_slots] = arena + bound.arena_offsets
+        bound, addresses = self.bound, np.array(io, np.int64)
+        bound.args[bound.io_slots] = addresses[bound.io_index] + bound.io_offsets
+        self.point_inside(arena, scratch)
+        self.point_maps(driver, addresses, arena, self.items)
+
+    def point_inside(self, arena: int, scratch: int) -> None:
+        """Fill in where arena and scratch are."""
+        self._args[self.bound.arena_slots] = arena + self.bound.arena_offsets
         self._scratch[0] = scratch and scratch + self.flag_bytes
-        self._bases = bound.regions.bases(addresses, arena)
-        for item in self.items:
+
+    def point_maps(self, driver: Driver, addresses: Ints, arena: int, items: Sequence[KernelLaunch | Copy]) -> None:
+        """Let the tensor maps of launches say where their arguments are by now."""
+        self._bases = self.bound.regions.bases(addresses, arena)
+        for item in items:
             if isinstance(item, KernelLaunch):
                 for m in item.maps:
-                    m.encode(driver, int(args[item.first + m.spec.param]))
+                    m.encode(driver, int(self._args[item.first + m.spec.param]))
+
+    @cached_property
+    def pieces(self) -> tuple[Piece, ...]:
+        """The launches in pieces."""
+        return pieces_of(self.bound)
 
     def run(self, driver: Driver, item: KernelLaunch | Copy, stream: int) -> None:
         """Give one launch to the driver."""
@@ -138,20 +152,24 @@ class Launches:
         driver.copy(to, source, nbytes, stream)
 
     def run_all(self, driver: Driver, stream: int) -> None:
-        """Give all of them to the driver, from native code where it can be."""
-        if not self._has_launcher:
+        """Give all of them to the driver."""
+        self.run_some(driver, stream, 0, len(self.items))
+
+    def run_some(self, driver: Driver, stream: int, first: int, end: int) -> None:
+        """Give those from `first` on, before `end`, to the driver, from native code where it can be."""
+        items = self.items[first:end]
+        if (first, end) not in self._launchers:
             base = address_of(self._args)
-            calls = [CopyCall(base + 8 * i.first) if isinstance(i, Copy) else i for i in self.items]
-            self._launcher, self._has_launcher = driver.launcher(calls), True
-        if self._launcher is not None:
+            calls = [CopyCall(base + 8 * i.first) if isinstance(i, Copy) else i for i in items]
+            self._launchers[first, end] = driver.launcher(calls)
+        if (launcher := self._launchers[first, end]) is not None:
             try:
-                self._launcher(stream)
+                launcher(stream)
             except DriverError as e:
-                self.at = e.launch
+                self.at = first + e.launch
                 raise
             return
-        for i, item in enumerate(self.items):
-            self.at = i
+        for self.at, item in enumerate(items, first):
             self.run(driver, item, stream)
 
     def arguments(self, k: KernelLaunch) -> list[Argument]:
