@@ -27,12 +27,13 @@ from graphfuse.torch.attention_masks import lay_out_masks
 from graphfuse.torch.build import target_of
 from graphfuse.torch.check import Promises
 from graphfuse.torch.compile import CompiledGraph, compile_graph
-from graphfuse.torch.cuda_graphs import Recording, recording_of
+from graphfuse.torch.cuda_graphs import recording_of
 from graphfuse.torch.decompositions import decompositions
 from graphfuse.torch.kept import is_row_major, kept_otherwise, note_any_order
 from graphfuse.torch.options import TorchOptions, options_of
 from graphfuse.torch.resizes import kept_whole
 from graphfuse.torch.saved import SavedGraph, saved
+from graphfuse.torch.stretches import in_stretches
 
 log = logging.getLogger(__name__)
 
@@ -161,29 +162,30 @@ def _compile(
     promises = Promises.of(gm, compiled.cut.reasons) if options.check or settings.torch_check else None
     if not options.cuda_graphs:
         return saved(compiled.module, promises=promises)
-    recording = _recording(gm, kind, compiled)
-    begins = _gpu(gm) if kind == "bw" and recording is None else None
-    return saved(compiled.module, promises=promises, recording=recording, begins_backward=begins)
-
-
-def _gpu(gm: fx.GraphModule) -> int | None:
-    """A GPU that tensors of a graph are on."""
-    values = (n.meta.get("val") for n in gm.graph.nodes)
-    return next((v.device.index for v in values if isinstance(v, torch.Tensor) and v.device.type == "cuda"), None)
-
-
-def _recording(gm: fx.GraphModule, kind: str, compiled: CompiledGraph) -> Recording | None:
-    """How a graph is recorded as a CUDA graph; None, and a message in the log, where it cannot be."""
-    if kind == "bw":
-        static: Sequence[int] = range(count_tangents(gm))
-    else:
-        context = TracingContext.try_get()
-        metadata = context.fw_metadata if context is not None else None
-        static = metadata.static_input_indices if metadata is not None else ()
+    static = _static(gm, kind)
     recording, why = recording_of(gm, kind, static, compiled.cut.reasons)
-    if recording is None:
-        log.info("not recorded as a CUDA graph: %s", why)
-    return recording
+    if recording is not None:
+        return saved(compiled.module, promises=promises, recording=recording)
+    gpu = _gpu(gm)
+    module, stretches = in_stretches(compiled.module, kind, static, gpu) if gpu else (compiled.module, {})
+    log.info("not recorded as one CUDA graph but as %d: %s", len(stretches), why)
+    begins = gpu.index if gpu and kind == "bw" else None
+    return saved(module, promises=promises, stretches=stretches, begins_backward=begins)
+
+
+def _gpu(gm: fx.GraphModule) -> torch.device | None:
+    """The first GPU that tensors of a graph are on."""
+    values = (n.meta.get("val") for n in gm.graph.nodes)
+    return next((v.device for v in values if isinstance(v, torch.Tensor) and v.device.type == "cuda"), None)
+
+
+def _static(gm: fx.GraphModule, kind: str) -> Sequence[int]:
+    """The inputs of a graph that never move."""
+    if kind == "bw":
+        return range(count_tangents(gm))
+    context = TracingContext.try_get()
+    metadata = context.fw_metadata if context is not None else None
+    return metadata.static_input_indices if metadata is not None else ()
 
 
 def _strides(gm: fx.GraphModule) -> list[tuple[Any, ...] | None]:

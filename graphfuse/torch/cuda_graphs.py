@@ -41,7 +41,7 @@ def recording_of(
     devices = {v.device for v in values if isinstance(v, torch.Tensor)}
     if len(devices) != 1 or (device := next(iter(devices))).type != "cuda":
         return None, f"its tensors are on {', '.join(sorted(map(str, devices))) or 'no device'}"
-    if name := _unsafe(externs) or _chosen(gm):
+    if name := unsafe(externs) or chosen(gm.graph.nodes):
         return None, f"{name} cannot be recorded"
     mutated = _mutated(gm)
     if not set(mutated) <= set(static):
@@ -53,7 +53,7 @@ def recording_of(
     return Recording(index, tuple(static), mutated, kind == "bw", kind == "inference", len(outputs), numbers), ""
 
 
-def _unsafe(externs: Iterable[fx.Node]) -> str:
+def unsafe(externs: Iterable[fx.Node]) -> str:
     """An operator that cannot be captured: its result's size depends on data, or torch says so."""
     tags = {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output}
     tags.add(getattr(torch.Tag, "cudagraph_unsafe", torch.Tag.dynamic_output_shape))  # not every torch has it
@@ -80,9 +80,9 @@ _CHOOSE = ("cond", "while_loop", "while_loop_stack_output")
 """Operators that choose what runs by what is computed: a recording would always do as the first run did."""
 
 
-def _chosen(gm: fx.GraphModule) -> str:
-    calls = (n for n in gm.graph.nodes if isinstance(n.target, torch._ops.HigherOrderOperator))
-    return next((n.name for n in calls if n.target.name() in _CHOOSE), "")
+def chosen(nodes: Iterable[fx.Node]) -> str:
+    """One of them that chooses."""
+    return next((n.name for n in nodes if getattr(n.target, "__name__", "") in _CHOOSE), "")
 
 
 def _mutated(gm: fx.GraphModule) -> tuple[int, ...]:

@@ -75,6 +75,7 @@ class _Writer:
         """The node in the new graph; views and sizes are placed where they are first needed."""
         if node in self.turned and node not in self.env:
             self.env[node] = self.graph.call_method("contiguous", (self.kept[node],))
+            self.env[node].meta = dict(node.meta)
         if node not in self.env:
             assert self.cut.kinds[node] in (Kind.VIEW, Kind.SIZE, Kind.EXTERN), f"{node} is not computed yet"
             self.env[node] = self.graph.node_copy(node, self._new)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from torch.fx.graph_module import GraphModule
 
 from graphfuse.torch.check import Promises, checked
 from graphfuse.torch.compiled_part import CompiledPart
-from graphfuse.torch.cuda_graphs import Recording, recorded, telling
+from graphfuse.torch.cuda_graphs import Boxed, Recording, recorded, telling
 from graphfuse.torch.kept import AsKept
 
 
@@ -36,7 +36,9 @@ class SavedGraph(OutputCode):
     promises: Promises | None = None
     """What outputs are compared with, if they are."""
     recording: Recording | None = None
-    """How it is recorded as a CUDA graph, if it is."""
+    """How it is recorded as a CUDA graph, if it is as a whole."""
+    stretches: Mapping[str, Recording] = dataclasses.field(default_factory=dict[str, Recording])
+    """How submodules are, if it is not."""
     begins_backward: int | None = None
     """The GPU whose recordings must be told that a backward runs which is none itself."""
     inputs: int = 0
@@ -69,7 +71,7 @@ class SavedGraph(OutputCode):
 
     def load(self, module: GraphModule) -> None:
         """Be what runs a module."""
-        self.module, run = module, boxed(module)
+        self.module, run = module, boxed(module, self.stretches)
         if self.recording is not None:
             run = recorded(run, self.recording, self.inputs)
         elif self.begins_backward is not None:
@@ -87,21 +89,29 @@ def saved(module: GraphModule, **how: Any) -> SavedGraph:
     return made
 
 
-def boxed(module: GraphModule) -> Any:
+def boxed(module: GraphModule, stretches: Mapping[str, Recording] | None = None) -> Any:
     """The function of a module that takes its arguments as one list, which it clears.
 
-    Compiled parts are called as functions: a module's own call looks for hooks first. Those that run in pieces are
-    given a list, and names that are not read again are forgotten before the call instead of after it.
+    Compiled parts are called as functions: a module's own call looks for hooks first. Those that run in pieces, and
+    submodules that are recorded, are given a list, and names that are not read again are forgotten before the call
+    instead of after it.
     """
     graph = module.graph
     graph.set_codegen(_BoxedCodeGen())
     code = graph.python_code("self")
     source, names = code.src, dict(code.globals)
+    lists: dict[str, Boxed] = {
+        n: part.run for n, part in module.named_children() if isinstance(part, CompiledPart) and part.in_pieces
+    }
+    for name, recording in (stretches or {}).items():
+        body = module.get_submodule(name)
+        assert isinstance(body, GraphModule)
+        lists[name] = recorded(boxed(body), recording, sum(n.op == "placeholder" for n in body.graph.nodes))
     for name, part in module.named_children():
-        if isinstance(part, CompiledPart) and part.in_pieces:
+        if name in lists:
             call = re.compile(rf"(\w+) = self\.{name}\(([^()]*)\)(?:;  ((?:\w+ = )+None))?$", re.MULTILINE)
             source = call.sub(rf"held_{name} = [\2]; \3; \1 = run_{name}(held_{name})", source).replace("; ; ", "; ")
-            names[f"run_{name}"] = part.run
+            names[f"run_{name}"] = lists[name]
         elif isinstance(part, CompiledPart):
             source = source.replace(f"self.{name}(", f"call_{name}(")
             names[f"call_{name}"] = part.forward

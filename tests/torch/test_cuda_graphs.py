@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 
-from graphfuse.torch.cuda_graphs import _chosen, _unsafe  # noqa: E402
+from graphfuse.torch.cuda_graphs import chosen, unsafe  # noqa: E402
 
 X, AT = torch.arange(12.0).reshape(4, 3), torch.tensor([2, 0])
 CALLS = {
@@ -20,14 +20,14 @@ CALLS = {
 
 @pytest.mark.parametrize("name", CALLS)
 def test_only_sizes_that_depend_on_data_cannot_be_recorded(name):
-    fn, given, unsafe = CALLS[name]
+    fn, given, name = CALLS[name]
     graph = make_fx(fn, tracing_mode="symbolic")(X, given).graph
     calls = [n for n in graph.nodes if n.op == "call_function"]
     assert calls
-    assert _unsafe(calls) == unsafe
+    assert unsafe(calls) == name
 
 
 def test_what_chooses_by_what_is_computed_cannot_be_recorded():
-    chosen = make_fx(lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)))(X)
-    assert _chosen(chosen) == "cond"
-    assert not _chosen(make_fx(torch.sin)(X))
+    choice = make_fx(lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)))(X)
+    assert chosen(choice.graph.nodes) == "cond"
+    assert not chosen(make_fx(torch.sin)(X).graph.nodes)

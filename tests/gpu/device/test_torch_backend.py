@@ -1,6 +1,7 @@
 """`torch.compile(..., backend=backend)` on CUDA tensors, also recorded as CUDA graphs."""
 
 import copy
+import functools
 
 import pytest
 
@@ -128,3 +129,59 @@ def test_attention_with_a_mask_in_memory(torch, backend):
         for _ in range(20):
             got = fn(q, mask)
         torch.testing.assert_close(got, attention(q, q, q, attn_mask=mask), rtol=1e-2, atol=1e-2)
+
+
+def _on_the_cpu_between(torch, x, w):
+    y = torch.softmax(x @ w, -1)
+    return torch.sort((y @ w).cpu(), -1)[0].cuda().tanh() @ w
+
+
+def _input_changed(torch, x, w):
+    y = torch.softmax(x @ w, -1)
+    x.copy_(torch.sort(y @ w, -1)[0] * 2)
+    return torch.sort(y @ w @ w, -1)[0].tanh()
+
+
+def _chooses(torch, x, w):
+    y = torch.softmax(torch.sort(x @ w, -1)[0] @ w, -1)
+    z = torch.cond(y.sum() > 0, lambda t: t.sin(), lambda t: t.cos(), (y,))
+    return torch.sort(z @ w, -1)[0].tanh() @ w
+
+
+@pytest.mark.parametrize("fn", [_on_the_cpu_between, _input_changed, _chooses])
+@pytest.mark.parametrize("trains", [False, True])
+def test_stretches_are_recorded_around_what_cannot_be(torch, backend, fn, trains, monkeypatch):
+    from graphfuse.torch import saved, stretches
+
+    replayed = []
+    recorded = saved.recorded
+
+    def noted(*args):
+        made = recorded(*args)
+
+        def call(inputs):
+            replayed.append(args[1])
+            return made(inputs)
+
+        return call
+
+    monkeypatch.setattr(saved, "recorded", noted)
+    monkeypatch.setattr(stretches, "LEAST_LAUNCHES", 1)
+    if trains and fn is not _on_the_cpu_between:
+        pytest.skip("what is changed has no gradient, and torch's cond with gradients is another operator")
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    w = torch.randn(64, 64, device="cuda").div_(8).requires_grad_(trains)
+    compiled = torch.compile(functools.partial(fn, torch), backend=backend, mode="reduce-overhead")
+    for _ in range(5):
+        x = torch.randn(32, 64, device="cuda")
+        results = []
+        torch.compiler.cudagraph_mark_step_begin()
+        for call in (compiled, functools.partial(fn, torch)):
+            here, w.grad = x.clone(), None
+            out = call(here, w)
+            if trains:
+                out.square().sum().backward()
+            results.append((out.detach().clone(), here, w.grad))
+        torch.testing.assert_close(*results, rtol=1e-4, atol=1e-4)
+    assert replayed
