@@ -14,7 +14,6 @@ from torch._dynamo.aot_compile_types import BundledAOTAutogradSerializableCallab
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch import config as functorch_config
 from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext
 from torch._inductor.utils import count_tangents
 from torch._prims_common import make_contiguous_strides_for
@@ -29,8 +28,9 @@ from graphfuse.torch.check import Promises
 from graphfuse.torch.compile import CompiledGraph, compile_graph
 from graphfuse.torch.cuda_graphs import recording_of
 from graphfuse.torch.decompositions import decompositions
-from graphfuse.torch.kept import is_row_major, kept_otherwise, note_any_order
+from graphfuse.torch.kept import is_row_major, kept_otherwise
 from graphfuse.torch.options import TorchOptions, options_of
+from graphfuse.torch.partition import partition
 from graphfuse.torch.resizes import kept_whole
 from graphfuse.torch.saved import SavedGraph, saved
 from graphfuse.torch.stretches import in_stretches
@@ -85,7 +85,7 @@ def compile_dynamo_graph(
     with functorch_config.patch(config), compiler_config.patch(cache_key_tag=_tag(options)), kept_whole(gm):
         made = aot_autograd(
             **compilers,
-            partition_fn=_partition,
+            partition_fn=partition,
             decompositions=decompositions(),
             keep_inference_input_mutations=True,
         )(gm, example_inputs)
@@ -93,13 +93,6 @@ def compile_dynamo_graph(
         # for `aot_compile`; torch 2.13 does it itself
         return BundledAOTAutogradSerializableCallable(made)
     return made
-
-
-def _partition(joint: fx.GraphModule, inputs: Sequence[Any], **how: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """The forward and the backward of a graph for both."""
-    forward, backward = min_cut_rematerialization_partition(joint, inputs, compiler="inductor", **how)
-    note_any_order(forward, backward)
-    return forward, backward
 
 
 def _may_overlap(value: object) -> bool:

@@ -44,5 +44,6 @@ KEPT: frozenset[Any] = frozenset({torch.ops.aten.native_dropout.default})
 """Operators that torch runs better than what they are decomposed into."""
 MORE: tuple[Any, ...] = (
     torch.ops.aten.dist.default, torch.ops.aten.ldexp.Tensor, torch.ops.aten.grid_sampler_2d.default,
+    torch.ops.aten._softmax.default, torch.ops.aten._log_softmax.default,
 )  # fmt: skip
 """Operators that torch can decompose, but does not for the core set."""

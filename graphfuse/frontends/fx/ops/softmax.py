@@ -1,32 +1,24 @@
-"""Softmax and its relatives, forward and backward, as compositions that fusion recognises.
+"""Relatives of softmax as compositions that fusion recognises, and the gradient of choosing a class.
 
-Of losses the gradient of choosing a class: torch decomposes the others well.
+Softmax, its logarithm and other losses torch decomposes well: so a training step keeps two numbers of a row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.compositions import log_softmax_of, softmax_of
-from graphfuse.frontends.emit import Emitter, elem_of, shape_of
+from graphfuse.frontends.compositions import softmax_of
+from graphfuse.frontends.emit import elem_of, shape_of
 from graphfuse.frontends.fx.lowering import Call, lowers, wide_elem
 from graphfuse.ir.core import Value
 
 aten = torch.ops.aten
 MEAN = 1
 """`reduction` as torch's operators number it: none, mean, sum."""
-
-
-@lowers(aten._softmax.default, of=softmax_of)
-@lowers(aten._log_softmax.default, of=log_softmax_of)
-def softmax(
-    c: Call, self: Value, axis: int, half_to_float: bool, *, of: Callable[[Emitter, Value, int], Value]
-) -> Value:
-    return c.rounded(of(c.e, c.e.cast(self, wide_elem(c.elem)), axis))
 
 
 @lowers(aten._safe_softmax.default)
@@ -47,16 +39,6 @@ def logsumexp(c: Call, self: Value, dim: Any, keepdim: bool = False) -> Value:
     high = e.select(e(graph.isinf, high), 0.0, high)
     total = e.reduce(e(graph.exp, e.map(graph.sub, x, high)), "sum", axes)
     return c.rounded(e.reshape(e(graph.add, e(graph.log, total), high), c.shape))
-
-
-@lowers(aten._softmax_backward_data.default, is_log=False)
-@lowers(aten._log_softmax_backward_data.default, is_log=True)
-def softmax_backward(c: Call, grad_output: Value, output: Value, axis: int, input_dtype: Any, *, is_log: bool) -> Value:
-    c.want(elem_of(grad_output) == elem_of(output) and elem_of(output).is_float, "its operands' types differ")
-    e, wide = c.e, wide_elem(elem_of(grad_output))
-    grad, y = e.cast(grad_output, wide), e.cast(output, wide)
-    slope, weights = (grad, e(graph.exp, y)) if is_log else (e(graph.mul, grad, y), y)
-    return c.rounded(e.map(graph.sub, slope, e.map(graph.mul, weights, e.reduce(slope, "sum", [axis]))))
 
 
 @lowers(aten.nll_loss_backward.default, aten.nll_loss2d_backward.default)
