@@ -223,6 +223,8 @@ def _measured(case: Case, args: Any, reports: list[Any]) -> dict[str, Any]:
         try:
             called = torch.compile(_copied(own.called), dynamic=False, **options)
             row["off"][side] = off(own.results(called), exact, eager, whole=whole)
+            if device == "cuda":
+                row.setdefault("memory", {})[side] = _peak(own.step(called))
             steps[side] = _stepping(own, called)
         except Exception as e:  # noqa: BLE001 - the others are worth measuring
             row["raised"][side] = f"{type(e).__name__}: {str(e).strip().partition(chr(10))[0][:300]}"
@@ -248,6 +250,18 @@ def _measured(case: Case, args: Any, reports: list[Any]) -> dict[str, Any]:
     if ours > min(row["us"].values()) / SLOW:
         row["waits"] = told.waits(steps["graphfuse"], device)
     return row
+
+
+def _peak(step: Call) -> int:
+    """Bytes that a step takes besides what was there before it; it was called once, and is not recorded yet."""
+    import torch
+
+    torch.compiler.cudagraph_mark_step_begin()
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    step()
+    return torch.cuda.max_memory_allocated() - before
 
 
 def _recorded(step: Call) -> Any:
@@ -437,6 +451,14 @@ def table(rows: Sequence[dict[str, Any]], worst: int = 10) -> str:
         if both:
             gain = math.exp(sum(math.log(us["untuned"] / us["graphfuse"]) for us in both) / len(both))
             lines[-1] += f"; tuned {gain:.3f} times as fast as untuned"
+        memory = [
+            m["graphfuse"] / m["inductor"]
+            for r in timed
+            if family in ("", r["family"])
+            if all((m := r.get("memory", {"": 0})).values())
+        ]
+        if memory:
+            lines[-1] += f"; memory {math.exp(sum(map(math.log, memory)) / len(memory)):.2f}, most {max(memory):.2f}"
     lines += _touched(rows, worst)
     lines.append("worst:")
     for r in sorted(timed, key=lambda r: r["ratio"])[:worst]:
