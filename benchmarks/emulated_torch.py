@@ -12,10 +12,13 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
+from graphfuse.gpu import code
 from graphfuse.gpu.emulator.driver import EmulatedDriver
 from graphfuse.gpu.emulator.report import Report
 from graphfuse.runtime.gpu.direct import GpuDirect
+from graphfuse.symbolic import evaluate
 from graphfuse.targets import Target
 from graphfuse.torch import build, compiled_part
 
@@ -63,6 +66,47 @@ def emulated(arch: str = ARCH) -> Iterator[list[tuple[str, Report]]]:
         patch.dict(os.environ, {"GRAPHFUSE_CACHE": "0"}),
     ):
         yield driver.reports
+
+
+@contextmanager
+def compiled_only(arch: str = ARCH) -> Iterator[None]:
+    """Parts on CPU tensors without memory are compiled for a GPU, and not run."""
+    target = Target.parse(f"cuda:{arch}")
+    with (
+        patch.object(build, "target_of", lambda _: target),
+        patch.object(compiled_part.CompiledPart, "forward", _results),
+        patch.object(torch.nn.Module, "_apply", _converted),
+        patch.object(code, "is_for_ptxas", lambda _: True),
+        patch.dict(os.environ, {"GRAPHFUSE_CACHE": "0"}),
+        FakeTensorMode(allow_non_fake_inputs=True),
+    ):
+        yield
+
+
+def _converted(self: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor]) -> torch.nn.Module:
+    """The module with other parameters and buffers: those without memory cannot be changed."""
+    made: dict[int, torch.Tensor] = {}
+    for module in self.modules():
+        for held in (module._parameters, module._buffers):
+            for name, x in held.items():
+                if x is not None and id(x) not in made:
+                    new = fn(x.detach())
+                    made[id(x)] = torch.nn.Parameter(new, x.requires_grad) if held is module._parameters else new
+                held[name] = x if x is None else made[id(x)]
+    return self
+
+
+def _results(self: compiled_part.CompiledPart, *args: Any) -> list[torch.Tensor]:
+    """What a part would give, without numbers."""
+    named = dict(zip(self.symbols, args[self.inputs :], strict=True))
+    laid = {i: (size, stride) for i, size, stride in self.spread}
+    wanted = self.layouts[: len(self.layouts) - bool(self.watched)]
+    dims = [laid.get(i, (x.size, x.stride)) for i, x in enumerate(wanted)]
+    sizes = [[[evaluate(d, named) for d in of] for of in both] for both in dims]
+    outs = [torch.empty_strided(*both, dtype=x.dtype) for both, x in zip(sizes, wanted, strict=True)]
+    for i, number in self.shared:
+        outs[i] = args[number]
+    return outs
 
 
 @dataclass(frozen=True)

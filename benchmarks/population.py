@@ -17,6 +17,7 @@ listed: kernels and operators with their times, and why they are not one.
     python -m benchmarks.population --kind layer --tune           mode="max-autotune" of both, one case after another
     python -m benchmarks.population --device emulator             small cases on an emulated GPU, not timed
     python -m benchmarks.population --dry                         no GPU: draws, compiles for the CPU and checks
+    python -m benchmarks.population --spills                      no GPU: assembles for sm_90a; kernels that spill
 
 The emulator says what kernels touch and execute for each byte and element that has to be moved once: a cliff is seen
 without a GPU, a time is not.
@@ -35,7 +36,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -91,6 +92,7 @@ class Subject:
 
         torch.manual_seed(record.SEED)
         self.case, self.device, self.dtype = case, device, dtype or case.dtype
+        self.mixed = "cuda" if device == "cuda" else ""
         with torch.device(device):
             self.given = [a.made(case.dtype) for a in case.arrays]
             self.module = None if case.module is None else case.module().to(getattr(torch, case.dtype))
@@ -120,7 +122,7 @@ class Subject:
         from torch.utils._pytree import tree_leaves
 
         case = self.case
-        mixed = case.trains and self.device == "cuda" and self.dtype == "float32"
+        mixed = case.trains and self.mixed and self.dtype == "float32"
 
         def inference() -> Any:
             with torch.no_grad():
@@ -129,7 +131,7 @@ class Subject:
         def training() -> Any:
             for p in self.trained:
                 p.grad = None
-            with torch.autocast("cuda", torch.bfloat16) if mixed else nullcontext():
+            with torch.autocast(self.mixed, torch.bfloat16) if mixed else nullcontext():
                 outs = tree_leaves(called(*self.given))
             torch.autograd.backward([o for o in outs if o.requires_grad], self.tangents)
             if self.optimiser is not None:
@@ -153,6 +155,26 @@ class Subject:
         return [o.double() for o in (*outs, *(p.grad for p in self.trained if p.grad is not None))]
 
 
+def assembled(case: Case) -> dict[str, Any]:
+    """Kernels for an sm_90a of a case that runs nowhere, and those that spill: registers and bytes."""
+    import torch
+    from torch.utils._pytree import tree_leaves
+
+    from benchmarks.emulated_torch import compiled_only
+
+    told = Told()
+    module = case.module and case.module()  # its making may look at numbers
+    with compiled_only():
+        subject = Subject(replace(case, module=module and (lambda: module)), "cpu")
+        subject.mixed = "cpu"
+        if case.training:
+            subject.sums(tree_leaves(subject.called(*subject.given)))
+        subject.step(torch.compile(subject.called, backend=told.backend(), dynamic=False))()
+    made = [(k.name, k.launch) for part in told.parts for k in part.executable.kernels if k.launch is not None]
+    spilled = [f"{name}: {x.registers} registers, {x.spill_bytes} bytes" for name, x in made if x.spill_bytes > 0]
+    return {"kernels": len(made), "spills": spilled} | told.facts()
+
+
 def off(found: Sequence[Any], exact: Sequence[Any], eager: Sequence[Any], *, whole: bool = False) -> float:
     """The largest error, in what is allowed: four times eager's, and a few units in the last place of a float.
 
@@ -174,6 +196,8 @@ def off(found: Sequence[Any], exact: Sequence[Any], eager: Sequence[Any], *, who
 
 def measured(case: Case, args: Any) -> dict[str, Any]:
     """Errors and times of one case, in this process."""
+    if args.spills:
+        return assembled(case)
     if args.device != "emulator":
         return _measured(case, args, [])
     from benchmarks.emulated_torch import emulated
@@ -349,7 +373,13 @@ class Worker:
         passed = {"one": number, "seed": args.seed, "kind": args.kind, "device": args.device, "threads": args.threads}
         passed |= {"clock": args.clock, "rounds": args.rounds, "family": args.family}
         command = [sys.executable, "-m", "benchmarks.population", *(f"--{k}={v}" for k, v in passed.items())]
-        command += ["--turns", *["--dry"] * args.dry, *["--avx2"] * args.avx2, *["--tune"] * args.tune]
+        command += [
+            "--turns",
+            *["--dry"] * args.dry,
+            *["--spills"] * args.spills,
+            *["--avx2"] * args.avx2,
+            *["--tune"] * args.tune,
+        ]
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - read when the process has ended
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, env=env
@@ -460,6 +490,11 @@ def table(rows: Sequence[dict[str, Any]], worst: int = 10) -> str:
         if memory:
             lines[-1] += f"; memory {math.exp(sum(map(math.log, memory)) / len(memory)):.2f}, most {max(memory):.2f}"
     lines += _touched(rows, worst)
+    if made := [r for r in rows if "spills" in r]:
+        count, spilled = sum(r["kernels"] for r in made), sum(len(r["spills"]) for r in made)
+        lines.append(f"{spilled} of {count} kernels spill, in {sum(bool(r['spills']) for r in made)} cases")
+    for r in made:
+        lines += [f"  {r['family']} {r['number']}: {r['case']}: {text}" for text in r["spills"]]
     lines.append("worst:")
     for r in sorted(timed, key=lambda r: r["ratio"])[:worst]:
         us = ", ".join(f"{side} {us:.1f}" for side, us in r["us"].items())
@@ -512,6 +547,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of a CPU")
     parser.add_argument("--avx2", action="store_true", help="of a CPU: without AVX-512")
     parser.add_argument("--tune", action="store_true", help="mode=max-autotune of both sides, beside ours untuned")
+    parser.add_argument("--spills", action="store_true", help="compile and assemble for an sm_90a, without any GPU")
     parser.add_argument("--one", type=int, help="a case in this process")
     parser.add_argument("--turns", action="store_true", help="say on stdout what is done, and wait for a line on stdin")
     args = parser.parse_args()
@@ -524,7 +560,7 @@ def main() -> None:
         _, case = drawn(families, args.seed, args.one, args.device)
         print(json.dumps(measured(case, args)))
         return
-    is_cpu = args.dry or args.device != "cuda"
+    is_cpu = args.dry or args.spills or args.device != "cuda"
     args.jobs = args.jobs or (1 if is_cpu or args.tune else 12)
     peak = {} if is_cpu else reached()
     rows: list[dict[str, Any]] = []
