@@ -87,8 +87,10 @@ def _lowered(
     region_ops = {str(op.attrs["kernel"]): op for op in regions.walk() if op.kind is graph.region}
     ranges = ranges_of(regions)
 
-    def lowered(name: str, machine: Machine) -> Func:
-        kernel = backend.lower_region(region_ops[name], name, ranges, machine)
+    def lowered(name: str, machine: Machine, schedule: str = "") -> Func:
+        op = region_ops[name]
+        op = replace(op, attrs={**op.attrs, "schedule": schedule}) if schedule else op
+        kernel = backend.lower_region(op, name, ranges, machine)
         kernel = snapshots.after(kernel, snapshots.Place("block", name, 0, "lower-region"))
         return backend.rounded(kernel, options.numerics)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from graphfuse.blockgen.access import Accesses, Merged, Walk, merged_index
 from graphfuse.blockgen.evaluate import Lane, Yielded
 from graphfuse.blockgen.gpu_tiles import (
+    SHARES,
     at_most,
     fitting,
     in_whole_or_part,
@@ -177,7 +178,8 @@ class AxisReduction:
         tile = math.prod(self.widths)
         reduced = positions([self.dims[i].extent for i in self.reduced])
         high = math.prod(self.widths[i] for i in self.kept)
-        return kernel.finish(grid, 1 + reduced * high // 256, {"warps": _warps(tile)})
+        share = kernel.chosen(SHARES[:1], SHARES[1:]).of
+        return kernel.finish(grid, 1 + reduced * high // 256, {"warps": min(32, _warps(tile) * share)})
 
     def _program(self, at: Index) -> None:
         """Walk the reduced dims, fold, finish: under the lanes of the kept dims, if there are any."""

@@ -15,6 +15,7 @@ from graphfuse.blockgen import gpu_axis_reduction
 from graphfuse.blockgen.access import Walk, merged_index
 from graphfuse.blockgen.gpu_tiles import (
     SECTOR_BYTES,
+    SHARES,
     at_most,
     fitting,
     in_whole_or_part,
@@ -128,6 +129,7 @@ class Tiling:
             per_thread //= 2
         while warps > 1 and total < per_thread * 32 * warps * machine.multiprocessors // 2:
             warps //= 2
+        per_thread = max(1, per_thread // self.kernel.chosen(SHARES[:1], SHARES[1:]).of)
         return per_thread, per_thread * 32 * warps
 
     def _fast_dims(self) -> list[int]:

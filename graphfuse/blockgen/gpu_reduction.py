@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial, reduce
 
 from graphfuse.blockgen import gpu_axis_reduction
 from graphfuse.blockgen.access import Merged
 from graphfuse.blockgen.evaluate import Lane, Yielded, accumulator, lane_over
 from graphfuse.blockgen.gpu_tiles import (
+    SECTOR_BYTES,
     VECTOR_BYTES,
     at_most,
     fitting,
@@ -66,6 +68,21 @@ def emit(kernel: Kernel) -> Func:
     return _GpuRows(kernel).emit()
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How rows are held: walked in chunks of so many elements, or, where that is 0, as tiles."""
+
+    chunk: int = 0
+    warps: int = 1
+    """Times as many as a tile of the size has."""
+    beside: int = 1
+    """Of the rows that should be side by side, a tile has one in so many."""
+
+    def __str__(self) -> str:
+        tile = f"tile of 1/{self.beside} of the rows, {self.warps} times the warps"
+        return f"chunks of {self.chunk}" if self.chunk else tile
+
+
 class _GpuRows(RowKernel):
     """One region's rows on a GPU."""
 
@@ -83,9 +100,12 @@ class _GpuRows(RowKernel):
         longest = self.kernel.machine.gpu.memory.row_elements * 4 // max(4, self._wide()) // self._held()
         static = all(isinstance(d, int) for d in self.extents)
         widths = self._row_widths()
-        if math.prod(widths) * self._least_beside() <= (longest if static else min(longest, DYNAMIC_TILE)):
-            return self._emit_tiles(widths)
-        return self._emit_long()
+        beside = self._least_beside()
+        ways = [Way(CHUNK >> i) for i in range(3)] if self.extents else []
+        if math.prod(widths) * beside <= (longest if static else min(longest, DYNAMIC_TILE)):
+            ways = [Way(), Way(warps=2), *(Way(0, 2, n) for n in (2, 4) if self._may_part(beside, n)), *ways]
+        way = self.kernel.chosen(ways[:1], ways[1:])
+        return self._emit_long(way.chunk) if way.chunk else self._emit_tiles(widths, way)
 
     def _least_beside(self) -> int:
         """Rows that a program should have at least, for whole sectors of memory: if they are not contiguous."""
@@ -95,6 +115,12 @@ class _GpuRows(RowKernel):
         lies_within = self.columns or (len(self.row) > 1 and self.outer[-1].first > self.row[-2].first)
         most = power_of_two(at_most(self.outer[-1].extent, self.kernel.space.ranges))
         return min(most, max(1, LINE // power_of_two(short))) if lies_within else 1
+
+    def _may_part(self, beside: int, parts: int) -> bool:
+        """Whether rows side by side may be those of several programs: whole sectors, or few programs."""
+        rows = at_most(positions([d.extent for d in self.outer]), self.kernel.space.ranges)
+        is_few = rows < beside * self.kernel.machine.multiprocessors
+        return parts <= beside and (is_few or beside // parts * self._wide() >= SECTOR_BYTES)
 
     def _lanes(self, along: Sequence[tuple[Merged, Lane]], beside: Sequence[Lane] | None = None) -> list[Lane]:
         """Lanes along a row and over rows side by side, in the order of memory."""
@@ -133,11 +159,11 @@ class _GpuRows(RowKernel):
 
     # rows that are tiles
 
-    def _emit_tiles(self, widths: Sequence[int]) -> Func:
+    def _emit_tiles(self, widths: Sequence[int], way: Way) -> Func:
         kernel = self.kernel
         flat = self._flattens(widths)
         size = max(2, power_of_two(at_most(positions(self.extents), {}))) if flat else math.prod(widths)
-        height = self._stack(size)
+        height = self._stack(size, self._least_beside() // way.beside)
         i = self.outer.index(self.stacked) if self.stacked is not None else -1
         grid, beside, at = tiled_programs(kernel, [d.extent for d in self.outer], {i: height})
         self.at = tuple(at)
@@ -147,7 +173,7 @@ class _GpuRows(RowKernel):
         in_whole_or_part(kernel, lanes, lambda: self._tile(row, self._folded(where)))
         tile = size * height
         work = 1 + round(tile * cost_per_element(kernel.machine.core, kernel.work)) // 64
-        return kernel.finish(grid, work, _row_block(tile, self._wide(), self._held()))
+        return kernel.finish(grid, work, _row_block(tile, self._wide(), self._held(), way.warps))
 
     def _row_lanes(self, widths: Sequence[int], flat: int) -> tuple[list[Lane], Index]:
         """Lanes over a whole row, and the row's index under them."""
@@ -170,9 +196,9 @@ class _GpuRows(RowKernel):
         """Whether what is kept lies between the dims of a row."""
         return any(self.row[0].first < d.first < self.row[-1].first for d in self.outer)
 
-    def _stack(self, row: int) -> int:
+    def _stack(self, row: int, least: int) -> int:
         """Choose the rows side by side of a program: `LEAST_TILE` elements, or fewer where there are few rows."""
-        least, ranges = self._least_beside(), self.kernel.space.ranges
+        ranges = self.kernel.space.ranges
         rows = positions([d.extent for d in self.outer])
         height = max(least, lines_of_program(self.kernel, rows, row, LEAST_TILE, least=256))
         if height == 1 or not self.outer:
@@ -201,13 +227,13 @@ class _GpuRows(RowKernel):
 
     # rows that are walked
 
-    def _emit_long(self) -> Func:
+    def _emit_long(self, most: int) -> Func:
         """Rows in chunks, one to a program or some side by side; a row of unknown length that is short is one tile."""
         kernel, ev = self.kernel, self.kernel.ev
         high = self._least_beside()
         if high > 1:
             self.stacked = self.outer[-1]
-        self.widths = self._chunk(high)
+        self.widths = self._chunk(high, most)
         grid, beside, at = tiled_programs(kernel, [d.extent for d in self.outer], {len(self.outer) - 1: high})
         self.at = tuple(at)
         row = self.extents[-1]
@@ -226,15 +252,15 @@ class _GpuRows(RowKernel):
         work = positions(self.extents) * high * max(1, round(cost * 16)) // 1024
         return kernel.finish(grid, work, {"warps": warps_for(math.prod(self.widths) * high, 8, 32)})
 
-    def _chunk(self, high: int) -> list[int]:
+    def _chunk(self, high: int, chunk: int) -> list[int]:
         """Lanes of a chunk along each dim of a row: more where there are few rows for each multiprocessor."""
         machine, ranges = self.kernel.machine, self.kernel.space.ranges
         few = at_most(positions([d.extent for d in self.outer]), ranges) < 4 * high * machine.multiprocessors
-        most = CHUNK * 2 if few and high == 1 else CHUNK
+        most = chunk * 2 if few and high == 1 else chunk
         out = [1] * len(self.extents)
-        out[-1] = max(2, fitting(self.extents[-1], CHUNK // 4 // high, most // high, ranges, slack=0.05))
+        out[-1] = max(2, fitting(self.extents[-1], chunk // 4 // high, most // high, ranges, slack=0.05))
         for i in reversed(range(len(out) - 1)):
-            more = CHUNK // high // math.prod(out)
+            more = chunk // high // math.prod(out)
             out[i] = fitting(self.extents[i], 1, max(1, more), ranges, slack=0.5) if more >= DEEP else 1
         return out
 
@@ -379,14 +405,15 @@ def _made_for(reduces: Sequence[Op]) -> set[Value]:
     return found
 
 
-def _row_block(elements: int, elem_bytes: int, held: int) -> dict[str, Attr]:
+def _row_block(elements: int, elem_bytes: int, held: int, more: int) -> dict[str, Attr]:
     """Two vectors a thread, but for the largest tiles 32 elements, of all tiles that are `held`.
 
     No more than 16 warps if they can hold it: of blocks of 32, which wait for their last warp twice, two fit, and rows
-    of 8192 f32 take 133.4 us instead of 131.4 (`benchmarks/gpu_rows.py`, without PDL).
+    of 8192 f32 take 133.4 us instead of 131.4 (`benchmarks/gpu_rows.py`, without PDL). `more` times as many warps.
     """
     vectors = 2 * VECTOR_BYTES // max(1, elem_bytes)
     warps = warps_for(elements, vectors, 16) if elements <= 8192 else warps_for(elements, 32 // held, 32)
+    warps = min(32, warps * more)
     # as many registers as leave room for a second block, whose loads fill the time that this one computes
     crowded = elements > warps * WARP * 16 and warps <= 16
     return {"warps": warps, "resident": 2} if crowded else {"warps": warps}

@@ -7,7 +7,7 @@ vectors are as wide as alignment allows, and with limits for the programs at the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from graphfuse.blockgen.evaluate import Lane, Yielded, lane_over
 from graphfuse.blockgen.index import Index
@@ -28,6 +28,20 @@ VECTOR_BYTES = 16
 """What one thread moves with one instruction at most."""
 SECTOR_BYTES = 32
 """The least that memory moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A thread has one in so many of the elements that it should have."""
+
+    of: int
+
+    def __str__(self) -> str:
+        return f"1/{self.of} of a thread's elements"
+
+
+SHARES = (Share(1), Share(2), Share(4))
+"""What is tried where registers do not hold what a thread has."""
 
 
 def power_of_two(n: int) -> int:

@@ -29,6 +29,8 @@ class Kernel:
         self.machine = machine
         self.schedules: tuple[str, ...] = ()
         """Names of the ways to make it, the one that a model of the time prefers first; none if there is one only."""
+        self.others: tuple[str, ...] = ()
+        """Names of what to make instead of the first way if it spills registers, the best first."""
         self.symbols = tuple(sorted(ranges))
         self.space = IndexSpace(ranges)
         self.ev = Evaluator(self.space, HANDLERS)
@@ -62,11 +64,15 @@ class Kernel:
             if self._is_large(tensor_of(value)):
                 self.ev.leaves[value] = replace(self.ev.leaves[value], ahead=distance(element_of(value)))
 
-    def chosen(self, ways: Sequence[T]) -> T:
-        """The way that the region asks for by its name, else the first, which a model of the time prefers."""
-        named = {str(way): way for way in ways}
+    def chosen(self, ways: Sequence[T], leaner: Sequence[T] = ()) -> T:
+        """The way that the region asks for by its name, else the first, which a model of the time prefers.
+
+        `leaner` ways hold less in registers and are slower: they are for kernels that spill.
+        """
+        named, spare = {str(way): way for way in ways}, {str(way): way for way in leaner}
         self.schedules = tuple(named) if len(named) > 1 else ()
-        return named.get(str(self.region.attrs.get("schedule", "")), ways[0])
+        self.others = (*list(named)[1:], *spare)
+        return (named | spare).get(str(self.region.attrs.get("schedule", "")), ways[0])
 
     @property
     def work(self) -> list[Op]:

@@ -70,9 +70,20 @@ def schedules_of(
     region: Op, ranges: Mapping[str, tuple[int, int]], machine: Machine, emitters: Emitters = EMITTERS
 ) -> tuple[str, ...]:
     """Names of the ways to make a region's kernel, the one that is taken unasked first; none if there is one only."""
+    return _emitted(region, ranges, machine, emitters).schedules
+
+
+def others_of(
+    region: Op, ranges: Mapping[str, tuple[int, int]], machine: Machine, emitters: Emitters = EMITTERS
+) -> tuple[str, ...]:
+    """Names of what to make where the kernel that is made unasked spills registers, the best first."""
+    return _emitted(region, ranges, machine, emitters).others
+
+
+def _emitted(region: Op, ranges: Mapping[str, tuple[int, int]], machine: Machine, emitters: Emitters) -> Kernel:
     kernel = _kernel(region, "k", ranges, machine)
     emitters[str(region.attrs["kind"])](kernel)
-    return kernel.schedules
+    return kernel
 
 
 def _kernel(region: Op, name: str, ranges: Mapping[str, tuple[int, int]], machine: Machine) -> Kernel:

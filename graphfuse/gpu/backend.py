@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from graphfuse.artifact import Plan
 from graphfuse.blockgen.gpu_several_products import saved_together
 from graphfuse.blockgen.graft import why_not_graft
-from graphfuse.blockgen.lower import GPU_EMITTERS, lower_region, schedules_of
+from graphfuse.blockgen.lower import GPU_EMITTERS, lower_region, others_of, schedules_of
 from graphfuse.blockgen.numerics import apply_numerics
 from graphfuse.dialects.gpu import WITHOUT_WGMMA
+from graphfuse.dialects.ranges import ranges_of
 from graphfuse.fusion.regions.compute_again import compute_again
 from graphfuse.fusion.regions.partition import Decision
 from graphfuse.fusion.regions.rules import Rules
@@ -34,6 +35,9 @@ from graphfuse.targets.target import Target
 
 LARGE = 128
 """Ops of a graph whose kernels are too many for one process."""
+MOST_TRIED = 6
+"""Others that are compiled for a kernel that spills: later ones take much longer by the model of the time."""
+OTHER_SPILLS = "what is faster by the model of the time spills registers"
 
 
 class Backend:
@@ -90,8 +94,13 @@ class Backend:
             workers.start()
 
     def code(self, done: Stages, plan: Plan | None = None) -> Generated:
-        """Where a tile was chosen for `wgmma`, and memory or the epilogue are nothing for that, another is chosen."""
+        """Where a tile was chosen for `wgmma`, and memory or the epilogue are nothing for that, another is chosen.
+
+        So it is where a kernel spills registers, and nobody asked for its schedule.
+        """
         reasons: dict[str, str] = {}
+        machines: dict[str, Machine] = {}
+        ranges = ranges_of(done.regions)
 
         def placed(kernels: Mapping[str, Func]) -> Mapping[str, Func]:
             return kernels if plan is None else with_constants(with_alignments(kernels, plan), plan)
@@ -100,10 +109,20 @@ class Backend:
             reasons[name] = why
             if done.region_ops[name].attrs["kind"] == "call" or WITHOUT_WGMMA in done.kernels[name].attrs:
                 return None  # its tile is the programmer's, or was chosen for other instructions
-            func = done.kernels[name] = done.lower(name, replace(self.machine, has_wgmma=False))
+            machines[name] = replace(self.machine, has_wgmma=False)
+            func = done.kernels[name] = done.lower(name, machines[name])
             return placed({name: func})[name]
 
-        made = gpu_code(placed(done.kernels).values(), self.target, instead)
+        def others(name: str) -> Iterator[Func]:
+            region, machine = done.region_ops[name], machines.get(name, self.machine)
+            if "schedule" not in region.attrs and region.attrs["kind"] != "call":
+                ways = others_of(region, ranges, machine, GPU_EMITTERS)
+                yield from (placed({name: done.lower(name, machine, way)})[name] for way in ways[:MOST_TRIED])
+
+        taken: dict[str, Func] = {}
+        made = gpu_code(placed(done.kernels).values(), self.target, instead, others, taken.__setitem__)
+        done.kernels.update(taken)
+        done.ledger += [Decision("schedule", n, fused=False, reason=OTHER_SPILLS) for n in taken]
         said = (name for name in done.kernels if name in reasons)
         done.ledger += [Decision("wgmma", name, fused=False, reason=reasons[name]) for name in said]
         return made

@@ -6,6 +6,7 @@ kernels too (`workers.py`), and assemblers run as soon as there is enough for on
 
 from __future__ import annotations
 
+import operator
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -13,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import fields, replace
 
 from graphfuse.artifact import Code, Launch
+from graphfuse.dialects.gpu import WITHOUT_WGMMA
 from graphfuse.gpu.assembler import Assembled, Resources, assemble, is_for_ptxas
 from graphfuse.gpu.compiled_kernel import CompiledKernel, LoweredKernel
 from graphfuse.gpu.workers import workers
@@ -28,10 +30,23 @@ GROUP_CHARACTERS = 64 << 10
 
 Instead = Callable[[str, str], Func | None]
 """Another block function for a kernel, by its name and why it does not use `wgmma`; None where it stays."""
+Others = Callable[[str], Iterable[Func]]
+"""Other block functions for a kernel that spills registers, the best first."""
+Take = Callable[[str, Func], object]
+"""Is told that a kernel, by its name, is another function now."""
 
 
-def gpu_code(kernels: Iterable[Func], target: Target, instead: Instead = lambda _name, _why: None) -> Generated:
-    """Compile block functions for a GPU; where a tile was chosen for `wgmma` in vain, what there is `instead`."""
+def gpu_code(
+    kernels: Iterable[Func],
+    target: Target,
+    instead: Instead = lambda _name, _why: None,
+    others: Others = lambda _name: (),
+    take: Take = lambda _name, _func: None,
+) -> Generated:
+    """Compile block functions for a GPU; where a tile was chosen for `wgmma` in vain, what there is `instead`.
+
+    Of `others`, those that spill less than what was chosen are taken.
+    """
     funcs = list(kernels)
     with ThreadPoolExecutor(settings.threads or available_cores()) as assemblers, ThreadPoolExecutor(1) as llvm:
         groups = _Groups(len(funcs), target.cpu, assemblers)
@@ -50,6 +65,7 @@ def gpu_code(kernels: Iterable[Func], target: Target, instead: Instead = lambda 
         workers.compile(funcs, target, done, here)
         for work in begun:
             work.result()
+        groups.improve(others, take, target)
         made, assembled = groups.finished()
     found = {name: resources for a in assembled for name, resources in a.resources.items()}
     warnings = dict.fromkeys(w for a in assembled for w in a.warnings)
@@ -80,11 +96,11 @@ class _Groups:
     def __init__(self, count: int, arch: str, assemblers: ThreadPoolExecutor) -> None:
         self._made: list[CompiledKernel | None] = [None] * count
         self._arch, self._assemblers = arch, assemblers
-        self._group: list[str] = []
-        self._waiting: list[str] = []
+        self._group: list[int] = []
+        self._waiting: list[list[int]] = []
         self._by_ptxas = False
         self._next = 0
-        self._assembled: list[Future[Assembled | None]] = []
+        self._assembled: list[tuple[list[int], Future[Assembled | None]]] = []
         self._lock = threading.Lock()
 
     def add(self, i: int, kernel: CompiledKernel) -> None:
@@ -92,25 +108,54 @@ class _Groups:
         with self._lock:
             self._made[i] = kernel
             while self._next < len(self._made) and (made := self._made[self._next]) is not None:
+                self._group.append(self._next)
                 self._next += 1
-                self._group.append(made.ptx)
                 self._by_ptxas = self._by_ptxas or is_for_ptxas(made.ptx)
                 is_last = self._next == len(self._made)
-                if is_last or sum(map(len, self._group)) >= GROUP_CHARACTERS:
-                    self._waiting.append(joined(self._group))
+                if is_last or sum(len(k.ptx) for k in self._kernels(self._group)) >= GROUP_CHARACTERS:
+                    self._waiting.append(self._group)
                     self._group = []
                 if is_last or self._by_ptxas:
                     self._assemble()
 
     def _assemble(self) -> None:
-        for text in self._waiting:
-            self._assembled.append(self._assemblers.submit(assemble, text, self._arch, by_ptxas=self._by_ptxas))
+        for group in self._waiting:
+            text = joined([k.ptx for k in self._kernels(group)])
+            work = self._assemblers.submit(assemble, text, self._arch, by_ptxas=self._by_ptxas)
+            self._assembled.append((group, work))
         self._waiting = []
+
+    def _kernels(self, group: Iterable[int]) -> list[CompiledKernel]:
+        return [k for i in group if (k := self._made[i]) is not None]
+
+    def improve(self, others: Others, take: Take, target: Target) -> None:
+        """Take others in the place of kernels that spill: the first that does not, or what spills least."""
+        begun, self._assembled = self._assembled, []
+        for group, work in begun:
+            found, changed = work.result(), False
+            for i, kernel in zip(group, self._kernels(group), strict=True):
+                least = found.resources[kernel.info.name].spill_bytes if found else 0
+                for func in others(kernel.info.name) if least > 0 else ():
+                    other = LoweredKernel.of(func, target).compiled()
+                    alone = assemble(other.ptx, self._arch, by_ptxas=self._by_ptxas)
+                    spilled = alone.resources[kernel.info.name].spill_bytes if alone else least
+                    in_vain = other.without_wgmma is not None and WITHOUT_WGMMA not in func.attrs
+                    if spilled < least and not in_vain:
+                        least, self._made[i], changed = spilled, other, True
+                        take(kernel.info.name, func)
+                    if not least:
+                        break
+            if changed:
+                self._waiting.append(group)
+            else:
+                self._assembled.append((group, work))
+        self._assemble()
+        self._assembled.sort(key=operator.itemgetter(0))
 
     def finished(self) -> tuple[list[CompiledKernel], list[Assembled]]:
         """All kernels, and all groups; no groups if one could not be assembled here."""
-        found = [f.result() for f in self._assembled]
-        kernels = [k for k in self._made if k is not None]
+        found = [work.result() for _, work in self._assembled]
+        kernels = self._kernels(range(len(self._made)))
         assert len(kernels) == len(self._made), "every kernel was compiled"
         assembled = [a for a in found if a is not None]
         return kernels, assembled if len(assembled) == len(found) else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, cast
 
@@ -22,6 +22,14 @@ Ranges = Mapping[str, tuple[int, int]]
 """Of symbols, by name: inclusive bounds."""
 
 
+class Lower(Protocol):
+    """Makes a kernel again."""
+
+    def __call__(self, name: str, machine: Machine, schedule: str = "") -> Func:
+        """The block function."""
+        ...
+
+
 @dataclass
 class Stages:
     """Every intermediate form of one compilation, for `--emit`, `verify` and the artifact."""
@@ -33,8 +41,8 @@ class Stages:
     """Block functions by kernel name."""
     region_ops: dict[str, Op]
     """One region per kernel name."""
-    lower: Callable[[str, Machine], Func]
-    """The block function of a kernel for another machine."""
+    lower: Lower
+    """The block function of a kernel for another machine, or by another of its schedules."""
     seconds: dict[str, float] = field(default_factory=dict[str, float])
 
 
