@@ -58,10 +58,7 @@ def lower_region(
     region: Op, name: str, ranges: Mapping[str, tuple[int, int]], machine: Machine, emitters: Emitters = EMITTERS
 ) -> Func:
     """The block function that computes `region`; parameters: inputs, outputs, then the symbols of `ranges`."""
-    kernel = _kernel(region, name, ranges, machine)
-    if all(isinstance(t, Tensor) and t.elements == 0 for t in region.types):
-        return kernel.finish(0, 1)
-    func = dead_code(common_subexpressions(emitters[str(region.attrs["kind"])](kernel)))
+    func = dead_code(common_subexpressions(_emitted(region, name, ranges, machine, emitters)[1]))
     verify(func)
     return func
 
@@ -70,25 +67,23 @@ def schedules_of(
     region: Op, ranges: Mapping[str, tuple[int, int]], machine: Machine, emitters: Emitters = EMITTERS
 ) -> tuple[str, ...]:
     """Names of the ways to make a region's kernel, the one that is taken unasked first; none if there is one only."""
-    return _emitted(region, ranges, machine, emitters).schedules
+    return _emitted(region, "k", ranges, machine, emitters)[0].schedules
 
 
 def others_of(
     region: Op, ranges: Mapping[str, tuple[int, int]], machine: Machine, emitters: Emitters = EMITTERS
 ) -> tuple[str, ...]:
     """Names of what to make where the kernel that is made unasked spills registers, the best first."""
-    return _emitted(region, ranges, machine, emitters).others
+    return _emitted(region, "k", ranges, machine, emitters)[0].others
 
 
-def _emitted(region: Op, ranges: Mapping[str, tuple[int, int]], machine: Machine, emitters: Emitters) -> Kernel:
-    kernel = _kernel(region, "k", ranges, machine)
-    emitters[str(region.attrs["kind"])](kernel)
-    return kernel
-
-
-def _kernel(region: Op, name: str, ranges: Mapping[str, tuple[int, int]], machine: Machine) -> Kernel:
+def _emitted(
+    region: Op, name: str, ranges: Mapping[str, tuple[int, int]], machine: Machine, emitters: Emitters
+) -> tuple[Kernel, Func]:
     mentioned = region_symbols(region)
-    return Kernel(region, name, {n: r for n, r in ranges.items() if n in mentioned}, machine)
+    kernel = Kernel(region, name, {n: r for n, r in ranges.items() if n in mentioned}, machine)
+    is_empty = all(isinstance(t, Tensor) and t.elements == 0 for t in region.types)
+    return kernel, kernel.finish(0, 1) if is_empty else emitters[str(region.attrs["kind"])](kernel)
 
 
 def region_symbols(region: Op) -> frozenset[str]:

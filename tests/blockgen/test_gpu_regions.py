@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from graphfuse.dialects import control
+from graphfuse.blockgen.lower import GPU_EMITTERS, others_of
+from graphfuse.dialects import control, graph
 from graphfuse.fusion.regions.outline import outline
 from graphfuse.fusion.regions.rules import Rules
-from graphfuse.ir.core import Func
+from graphfuse.ir.core import Func, Op
+from graphfuse.ir.rewrite import rebuild
 from graphfuse.ir.types import Tile
 from graphfuse.ir.verifier import verify
 from graphfuse.targets.machine import GpuMachine
@@ -16,6 +20,8 @@ from tests.blockgen.gpu_cases import GPU_CASES
 from tests.blockgen.support import Case, check_blocks, graph_func, region_ops
 
 GPU = GpuMachine()
+
+ROWS = [name for name, case in {**ALL, **GPU_CASES}.items() if {"reduction", "pointwise"} & set(case.kinds)]
 
 
 def regions(case: Case) -> Func:
@@ -46,6 +52,19 @@ def test_large_blocks_equal_the_graph(name: str) -> None:
             for type_ in op.types:
                 if isinstance(type_, Tile):
                     assert type_.shape == type_.padded_shape, type_
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_what_is_made_where_registers_are_few_equals_the_graph(name: str) -> None:
+    case = ALL.get(name) or GPU_CASES[name]
+    func = regions(case)
+    rows = [op for op in region_ops(func) if op.attrs["kind"] in ("reduction", "pointwise")]
+    for way in {w: None for op in rows for w in others_of(op, func.ranges, GPU, GPU_EMITTERS)}:
+
+        def asked(op: Op, way: str = way) -> Op | None:
+            return replace(op, attrs={**op.attrs, "schedule": way}) if op.kind is graph.region else None
+
+        check_blocks(rebuild(func, asked), case.arrays(case.sizes[-1]), GPU)
 
 
 ONE = 's = reduce(x) {axes = [1], keepdims = true, kind = "sum"}; b = broadcast(s) {shape = [3, 20000]}; r = sub(x, b)'
