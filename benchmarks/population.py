@@ -167,7 +167,8 @@ def assembled(case: Case) -> dict[str, Any]:
     with compiled_only():
         subject = Subject(replace(case, module=module and (lambda: module)), "cpu")
         subject.mixed = "cpu"
-        if case.training:
+        subject.tangents = [None]  # of a loss
+        if case.training and not case.trains:
             subject.sums(tree_leaves(subject.called(*subject.given)))
         subject.step(torch.compile(subject.called, backend=told.backend(), dynamic=False))()
     made = [(k.name, k.launch) for part in told.parts for k in part.executable.kernels if k.launch is not None]
