@@ -9,6 +9,7 @@ from graphfuse.fusion.conv.pack_pixels import pack_pixels
 from graphfuse.fusion.conv.winograd import winograd
 from graphfuse.fusion.precision.attention_in_f32 import attention_in_f32
 from graphfuse.fusion.products.merge_contractions import merge_contractions
+from graphfuse.fusion.products.outer_products import outer_products
 from graphfuse.fusion.quantised.dequantise_later import dequantise_later, fold_all_but_weights
 from graphfuse.fusion.quantised.multiply_bytes import fold_all_but_bytes, multiply_bytes
 from graphfuse.fusion.quantised.multiply_quantised import multiply_quantised
@@ -39,13 +40,16 @@ GRAPH_PIPELINE: tuple[Pass, ...] = (
     common_subexpressions,  # again: layout gave each reader of a product a permute of its own
     simplify_movement,  # after layout, which sinks permutes past contractions to where they may cancel
     raise_permutes,  # after both: what is left at the end of elementwise work cancels nowhere
+    outer_products,  # after both, too: what moves operands or results is in the specs
     winograd,  # after padding is explicit; what it adds is movement, sums and one contraction
     merge_contractions,  # last: 1x1 convolutions and relabelled specs have become alike
     common_subexpressions,  # again: equal slices, pads and permutes that the passes made
 )
 """What runs between import and partitioning by default."""
 
-CHANGES_ROUNDING: frozenset[Pass] = frozenset({recognise_functions, fold_batch_norm, winograd, multiply_quantised})
+CHANGES_ROUNDING: frozenset[Pass] = frozenset(
+    {recognise_functions, fold_batch_norm, outer_products, winograd, multiply_quantised}
+)
 """Passes that `strict` does without. The others keep every rounding, or the order of one sum at most."""
 
 BYTES: tuple[Pass, ...] = (
