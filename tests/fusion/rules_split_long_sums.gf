@@ -11,6 +11,11 @@ func @reduce_in_parts__columns(%x: tensor<65536x8xf32>, %h: tensor<65536x8xf16>)
   %v2 = graph.reduce(%h) {axes = [0], kind = "sum"} : tensor<8xf16>
   return(%v0, %v1, %v2)
 }
+func @reduce_in_parts__odd_columns(%x: tensor<2000x33xf16>, %y: tensor<2000x32xf16>) {
+  %v0 = graph.reduce(%x) {axes = [0], kind = "max"} : tensor<33xf16>
+  %v1 = graph.reduce(%y) {axes = [0], kind = "max"} : tensor<32xf16>
+  return(%v0, %v1)
+}
 func @multiply_in_parts(%x: tensor<16x8192xf16>, %w: tensor<8192x64xf16>) {
   %v0 = graph.contract(%x, %w) {spec = "mk,kn->mn"} : tensor<16x64xf16>
   return(%v0)
@@ -103,6 +108,14 @@ func @reduce_in_parts__columns(%x: tensor<65536x8xf32>, %h: tensor<65536x8xf16>)
   %v7 = graph.reduce(%v6) {axes = [0], kind = "sum"} : tensor<8xf32>
   %v8 = graph.cast(%v7) {to = f16} : tensor<8xf16>
   return(%v2, %v3, %v8)
+}
+
+func @reduce_in_parts__odd_columns(%x: tensor<2000x33xf16>, %y: tensor<2000x32xf16>) {
+  %v0 = graph.reshape(%x) {shape = [50, 40, 33]} : tensor<50x40x33xf16>
+  %v1 = graph.reduce(%v0) {axes = [1], keepdims = false, kind = "max"} : tensor<50x33xf16>
+  %v2 = graph.reduce(%v1) {axes = [0], kind = "max"} : tensor<33xf16>
+  %v3 = graph.reduce(%y) {axes = [0], kind = "max"} : tensor<32xf16>
+  return(%v2, %v3)
 }
 
 func @multiply_in_parts(%x: tensor<16x8192xf16>, %w: tensor<8192x64xf16>) {

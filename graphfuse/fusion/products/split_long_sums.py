@@ -70,6 +70,9 @@ VECTOR = 8
 """Elements that a part of a row is a multiple of, if the row is: 16 bytes of halves."""
 TILE = 64
 """Rows and columns of a tile of a product that one program computes."""
+NARROW = 4
+"""Programs for each multiprocessor that read elements of columns which do not lie at multiples of a vector: what is in
+flight is the elements alone, 64 bytes a warp of halves."""
 LINE = 32
 """Neighbours that one program reduces together when they are what is kept."""
 CORES = 32
@@ -114,6 +117,8 @@ class Programs:
     """What is reduced by other means."""
     powers: frozenset[Reduced] = frozenset()
     """That of which the largest is wanted, and the sum of exponentials."""
+    narrow: int = 1
+    """How many times as many there are, at most, where columns are read one by one."""
 
     def most(self, shape: Sequence[Dim]) -> int:
         """An upper bound of the elements of a shape."""
@@ -295,17 +300,19 @@ def _in_parts(shape: Sequence[Dim], axes: Sequence[int], programs: Programs, lon
     length, first, after = max((math.prod(map(static, shape[i:j])), i, j) for i, j in _runs(axes))
     kept = programs.most([d for a, d in enumerate(shape[: axes[-1]]) if a not in axes])
     inner = programs.most(shape[axes[-1] + 1 :])
+    more = min(programs.narrow, VECTOR // math.gcd(inner, VECTOR)) if inner > 1 else 1
+    long //= more
     busy, line = kept * -(-inner // LINE), min(inner, LINE) * (total // length)
     if busy == 0 or 2 * busy > programs.count or length * line < long:
         return None
-    most = max(1, programs.count // busy)
+    most = max(1, more * programs.count // busy)
     if line == 1 and length // ROW >= WAVES * most:
         most = min(-(-length // ROW), MOST_PARTS)
-    wanted = min(most, length // max(1, LEAST // line))
+    wanted = min(most, length // max(1, LEAST // (line * more)))
     parts = _nested([static(d) for d in shape[first:after]], wanted) or _parts(length, wanted)
     size = length // parts
     if 2 * parts <= wanted:  # no divisor will do: the last part is shorter, by a kernel of its own
-        if length * line < LONG:
+        if length * line < LONG // more:
             return None
         size = -(-length // (wanted * LINE)) * LINE
         parts = length // size
@@ -446,7 +453,7 @@ def share_sums(
     attention = (op for found in find_attention(Dataflow(func.body), on_gpu=True) for op in found.between)
     whole = frozenset(_reduced(op) for op in attention if op.kind is graph.reduce)
     rules = [r for r in RULES if not strict or r not in deviations_in_parts]
-    known = Programs(programs, func.ranges, share, parts, whole=whole, powers=_powers(func))
+    known = Programs(programs, func.ranges, share, parts, whole=whole, powers=_powers(func), narrow=NARROW)
     return _split_by(func, rules, known)
 
 
