@@ -41,6 +41,9 @@ LEAST_TURNED = 16
 """The same where there would not be a program for every multiprocessor, or a sector."""
 SPARE = 1.2
 """Rows are flattened when tiles of whole rows would have more lanes than elements by this factor."""
+SPARE_REPEATED = 1.4
+"""The same where every row reads one row again, as of a bias: a tile of rows has its elements once, lanes along a flat
+position have one for each element, that no vector loads."""
 
 
 def emit(kernel: Kernel) -> Func:
@@ -164,7 +167,8 @@ class Tiling:
                 if widths[d] >= min(sides):
                     widths[d] = fitting(self.extents[d], widths[d], max(widths[d], elements // other), ranges)
         else:
-            widths[-1] = fitting(self.extents[-1], min(line, elements), elements, ranges)
+            least, slack = (line, 0.1) if self._aligned() else (min(line, WARP // 2), 0.15)
+            widths[-1] = fitting(self.extents[-1], min(least, elements), elements, ranges, slack)
         for d in reversed(range(len(self.dims))):
             left = elements // math.prod(widths)
             if widths[d] == 1 and left > 1:
@@ -180,10 +184,18 @@ class Tiling:
         for extent, width in zip(self.extents, widths, strict=True):
             if isinstance(extent, int):
                 covered, wanted = covered * (-(-extent // width) * width), wanted * extent
+        if not self._aligned():
+            return covered > wanted * SPARE_REPEATED or not self._repeats()
+        return covered > wanted * SPARE
+
+    def _aligned(self) -> bool:
+        """Whether rows of the outputs begin where vectors do."""
         row = self.extents[-1]
-        assert isinstance(row, int)
-        aligned = row % vector(element_of(self.kernel.outputs[0])) == 0
-        return covered > wanted * SPARE or not aligned
+        return isinstance(row, int) and row % vector(element_of(self.kernel.outputs[0])) == 0
+
+    def _repeats(self) -> bool:
+        """Whether a row of some array is read again for each row of the domain."""
+        return any(s[-1] == 1 and not any(s[:-1]) for s in self.strides)
 
     # emission
 

@@ -37,6 +37,7 @@ GPU_POINTWISE = (
     case("pointwise", "doubles", "x: 3000xf64", "y = mul(x, x); return(y)"),
     case("pointwise", "bias", "x: (n)x768xf32, w: 768xf32", BIAS.replace("SHAPE", "(n), 768"), "n in 1..4096",
          over("n", values=(1, 9))),
+    case("pointwise", "odd_rows_of_few", "x: 90x37xbf16, w: 37xbf16", BIAS.replace("SHAPE", "90, 37")),
     case("pointwise", "odd_rows", "x: 9x1001xf32, w: 1001xf32", BIAS.replace("SHAPE", "9, 1001")),
     case("pointwise", "narrow_rows", "x: (n)x3xf32, w: 3xf32", BIAS.replace("SHAPE", "(n), 3"), "n in 1..100000",
          over("n", values=(1, 700))),
