@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from graphfuse.dialects import block, control, effects, gpu
 from graphfuse.gpu.alignment import pointer_alignments
+from graphfuse.gpu.analysis.axis_facts import AxisInfo
 from graphfuse.gpu.analysis.axis_info import Facts, access_info, axis_info
 from graphfuse.gpu.kernel import WARP_SIZE
 from graphfuse.gpu.transforms import dot_layouts
@@ -120,6 +121,8 @@ class _Wanted:
         t = value.type
         if isinstance(t, Tile):
             weight = t.elements * t.elem.bytes * factor
+            if op.kind is block.load and _is_repeated(self.facts[op.operands[1]]):
+                weight = 0.0
             yield Seed(weight, value, coalesced(self.func, op, t, self.warps, self.facts))
 
     # spreading
@@ -194,6 +197,11 @@ def yields_before(owner: Op, terminator: Op) -> int:
 
 
 # layouts
+
+
+def _is_repeated(offsets: AxisInfo) -> bool:
+    """Whether neighbours are read from one place: vectors of what else is read have these elements once as well."""
+    return max(offsets.contiguity) == 1 < max(offsets.constancy)
 
 
 def default_layout(type_: Tile, warps: int) -> LinearLayout:
