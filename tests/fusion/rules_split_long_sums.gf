@@ -84,6 +84,14 @@ func @sum_powers_in_parts(%x: tensor<2x65536xf16>) {
   %v5 = graph.reduce(%v4) {axes = [1], keepdims = true, kind = "sum"} : tensor<2x1xf32>
   return(%v1, %v5)
 }
+func @sum_powers_in_parts__few(%x: tensor<1796x32xf32>) {
+  %v0 = graph.reduce(%x) {axes = [0], keepdims = true, kind = "max"} : tensor<1x32xf32>
+  %v1 = graph.broadcast(%v0) {shape = [1796, 32]} : tensor<1796x32xf32>
+  %v2 = graph.sub(%x, %v1) : tensor<1796x32xf32>
+  %v3 = graph.exp(%v2) : tensor<1796x32xf32>
+  %v4 = graph.reduce(%v3) {axes = [0], kind = "sum"} : tensor<32xf32>
+  return(%v4)
+}
 // -----
 func @reduce_in_parts(%x: tensor<2x262144xf16>, %y: tensor<2x262144xf16>) {
   %v0 = graph.reshape(%x) {shape = [2, 64, 4096]} : tensor<2x64x4096xf16>
@@ -302,4 +310,24 @@ func @sum_powers_in_parts(%x: tensor<2x65536xf16>) {
   %v17 = graph.reduce(%v16) {axes = [1], kind = "sum"} : tensor<2xf32>
   %v18 = graph.reshape(%v17) {shape = [2, 1]} : tensor<2x1xf32>
   return(%v4, %v18)
+}
+
+func @sum_powers_in_parts__few(%x: tensor<1796x32xf32>) {
+  %v0 = graph.reshape(%x) {shape = [4, 449, 32]} : tensor<4x449x32xf32>
+  %v1 = graph.reduce(%v0) {axes = [1], keepdims = false, kind = "max"} : tensor<4x32xf32>
+  %v2 = graph.reduce(%v1) {axes = [0], kind = "max"} : tensor<32xf32>
+  %v3 = graph.isinf(%v1) : tensor<4x32xbool>
+  %v4 = graph.full() {elem = f32, shape = [4, 32], value = 0.0} : tensor<4x32xf32>
+  %v5 = graph.select(%v3, %v4, %v1) : tensor<4x32xf32>
+  %v6 = graph.reshape(%v5) {shape = [4, 1, 32]} : tensor<4x1x32xf32>
+  %v7 = graph.broadcast(%v6) {shape = [4, 449, 32]} : tensor<4x449x32xf32>
+  %v8 = graph.sub(%v0, %v7) : tensor<4x449x32xf32>
+  %v9 = graph.exp(%v8) : tensor<4x449x32xf32>
+  %v10 = graph.reduce(%v9) {axes = [1], keepdims = false, kind = "sum"} : tensor<4x32xf32>
+  %v11 = graph.broadcast(%v2) {shape = [4, 32]} : tensor<4x32xf32>
+  %v12 = graph.sub(%v1, %v11) : tensor<4x32xf32>
+  %v13 = graph.exp(%v12) : tensor<4x32xf32>
+  %v14 = graph.mul(%v10, %v13) : tensor<4x32xf32>
+  %v15 = graph.reduce(%v14) {axes = [0], kind = "sum"} : tensor<32xf32>
+  return(%v15)
 }

@@ -70,6 +70,8 @@ VECTOR = 8
 """Elements that a part of a row is a multiple of, if the row is: 16 bytes of halves."""
 TILE = 64
 """Rows and columns of a tile of a product that one program computes."""
+FEW = 4
+"""Parts that are worth a second kernel where more would have to be of two sizes."""
 NARROW = 4
 """Programs for each multiprocessor that read elements of columns which do not lie at multiples of a vector: what is in
 flight is the elements alone, 64 bytes a warp of halves."""
@@ -312,10 +314,11 @@ def _in_parts(shape: Sequence[Dim], axes: Sequence[int], programs: Programs, lon
     parts = _nested([static(d) for d in shape[first:after]], wanted) or _parts(length, wanted)
     size = length // parts
     if 2 * parts <= wanted:  # no divisor will do: the last part is shorter, by a kernel of its own
-        if length * line < LONG // more:
+        if length * line >= LONG // more:
+            size = -(-length // (wanted * LINE)) * LINE
+            parts = length // size
+        elif parts < FEW:
             return None
-        size = -(-length // (wanted * LINE)) * LINE
-        parts = length // size
     return _Parts(first, after, length, parts, size) if parts > 1 else None
 
 
