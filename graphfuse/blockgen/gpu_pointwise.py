@@ -194,8 +194,8 @@ class Tiling:
         return isinstance(row, int) and row % vector(element_of(self.kernel.outputs[0])) == 0
 
     def _repeats(self) -> bool:
-        """Whether a row of some array is read again for each row of the domain."""
-        return any(s[-1] == 1 and not any(s[:-1]) for s in self.strides)
+        """Whether a row of some array is read again for each row of the domain, or an element for all of a row."""
+        return any((s[-1] == 1 and not any(s[:-1])) or (s[-1] == 0 and any(s[:-1])) for s in self.strides)
 
     # emission
 
