@@ -2,7 +2,7 @@
 
     python -m benchmarks.gpu_stretches [--json FILE]
 
-Between two sums that are taken on the CPU lie `launches` products, each with its softmax. Microseconds of a call
+Between two sums that are taken on the CPU lie `launches` products of halves, each with its GELU. Microseconds of a call
 under mode="reduce-overhead", asked again and again without waiting for the GPU more than the CPU's share does. Least
 `launches` for which `recorded` is below `launched` is `LEAST_LAUNCHES` in torch/stretches.py.
 """
@@ -33,8 +33,8 @@ def interrupted(launches: int) -> Any:
     def call(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         for _ in range(2):
             for _ in range(launches):
-                x = torch.softmax(x @ w, -1)
-            x = x + x.sum().cpu().cuda()
+                x = torch.nn.functional.gelu(x @ w)
+            x = x + x.float().mean().cpu().cuda().half()
         return x
 
     return call
@@ -46,7 +46,7 @@ def main() -> None:
     torch.manual_seed(record.SEED)
     rows: list[dict[str, Any]] = []
     for launches in SIZES:
-        x, w = torch.randn(64, 256, device="cuda"), torch.randn(256, 256, device="cuda") / 16
+        x, w = torch.randn(64, 256, device="cuda").half(), torch.randn(256, 256, device="cuda").half() / 16
         fn = interrupted(launches)
         calls: dict[str, Any] = {"eager": fn}
         for name, least in (("launched", 1 << 30), ("recorded", 1)):
@@ -58,7 +58,7 @@ def main() -> None:
         for name, call in calls.items():
             for _ in range(5):
                 got = call(x, w).clone()
-            torch.testing.assert_close(got, fn(x, w), rtol=1e-3, atol=1e-3, msg=lambda m, n=name: f"{n}: {m}")
+            torch.testing.assert_close(got, fn(x, w), rtol=2e-2, atol=2e-2, msg=lambda m, n=name: f"{n}: {m}")
         sides = {n: Called(partial(c, x, w), asleep=False) for n, c in calls.items()}
         found = medians(race(sides, QUICK if args.quick else SUSTAINED))
         rows.append({"launches": launches, "us": {n: round(ms * 1e3, 1) for n, ms in found.items()}})
