@@ -134,11 +134,11 @@ class _Groups:
         for group, work in begun:
             found, changed = work.result(), False
             for i, kernel in zip(group, self._kernels(group), strict=True):
-                least = found.resources[kernel.info.name].spill_bytes if found else 0
+                least = _spilled(found, kernel.info.name, 0)
                 for func in others(kernel.info.name) if least > 0 else ():
                     other = LoweredKernel.of(func, target).compiled()
                     alone = assemble(other.ptx, self._arch, by_ptxas=self._by_ptxas)
-                    spilled = alone.resources[kernel.info.name].spill_bytes if alone else least
+                    spilled = _spilled(alone, kernel.info.name, least)
                     in_vain = other.without_wgmma is not None and WITHOUT_WGMMA not in func.attrs
                     if spilled < least and not in_vain:
                         least, self._made[i], changed = spilled, other, True
@@ -159,6 +159,12 @@ class _Groups:
         assert len(kernels) == len(self._made), "every kernel was compiled"
         assembled = [a for a in found if a is not None]
         return kernels, assembled if len(assembled) == len(found) else []
+
+
+def _spilled(found: Assembled | None, name: str, unknown: int) -> int:
+    """The bytes that a kernel spills, by an assembler that may not be there, or say nothing of it."""
+    resources = found.resources.get(name) if found is not None else None
+    return unknown if resources is None else resources.spill_bytes
 
 
 _HEAD = re.compile(r"[^.]*\.version .*\n\.target .*\n\.address_size .*\n")

@@ -62,3 +62,9 @@ def test_the_first_that_does_not_spill_is_taken_or_what_spills_least(
     x = np.random.default_rng(0).standard_normal((3, 300, 64)).astype(np.float32)
     found = GpuSession(executable, EmulatedDriver("sm_90a")).run({"x": x})["y"]
     np.testing.assert_allclose(found, x - x.sum(1, keepdims=True), rtol=1e-5, atol=1e-4)
+
+
+def test_an_assembler_that_says_nothing_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(code, "assemble", lambda *_, **__: Assembled(b"", {}, ()))
+    executable = build(columns(), SM_90A, Options())
+    assert [k.launch.spill_bytes for k in executable.kernels if k.launch is not None] == [-1]
