@@ -55,3 +55,14 @@ def test_gradients(classes):
     with emulated():
         torch.compile(lambda x, y: F.cross_entropy(x.float(), y), backend="graphfuse")(ours, y).backward()
     torch.testing.assert_close(ours.grad, of_eager.grad, rtol=2e-2, atol=1e-6)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_a_backward_reads_logits_again(smoothing):
+    """Twice the halves, and their gradients: nothing in f32 is kept."""
+    x, y = case(4, 40000, torch.float16)
+    x.requires_grad_()
+    with emulated() as reports:
+        call = torch.compile(lambda x, y: F.cross_entropy(x.float(), y, label_smoothing=smoothing), backend="graphfuse")
+        call(x, y).backward()
+    assert sum(report.global_bytes for _, report in reports) < (3.5 + 15 * smoothing) * x.nbytes
