@@ -21,6 +21,7 @@ from graphfuse.runtime.gpu.direct import GpuDirect
 from graphfuse.symbolic import evaluate
 from graphfuse.targets import Target
 from graphfuse.torch import build, compiled_part
+from graphfuse.torch.runners import OnGpu
 
 ARCH = "sm_90a"
 
@@ -38,21 +39,20 @@ class OnHost(EmulatedDriver):
         return np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(base))
 
 
-def on_emulator(executable: Any, driver: EmulatedDriver) -> Callable[[Any, Any], None]:
-    """What runs an executable for a GPU on addresses of the host."""
-    kept: list[torch.Tensor] = []
+class OnEmulator(OnGpu):
+    """Runs an executable for a GPU on addresses of the host."""
 
-    def zeroed(nbytes: int) -> int:
-        kept.append(torch.zeros(nbytes + 256, dtype=torch.uint8))
-        return -(-kept[-1].data_ptr() // 256) * 256
+    def __init__(self, executable: Any, driver: EmulatedDriver) -> None:
+        self._kept: list[torch.Tensor] = []
+        self._direct = GpuDirect(executable, driver, 0, self._zeroed)
 
-    direct = GpuDirect(executable, driver, 0, zeroed)
+    def _zeroed(self, nbytes: int) -> int:
+        self._kept.append(torch.zeros(nbytes + 256, dtype=torch.uint8))
+        return -(-self._kept[-1].data_ptr() // 256) * 256
 
-    def run(values: Any, addresses: Any) -> None:
-        launches = direct.bind(values)
-        direct.run(launches, addresses, zeroed(launches.bound.arena.peak), 0)
-
-    return run
+    @contextmanager
+    def _around(self, launches: Any) -> Iterator[tuple[int, int, bool]]:
+        yield self._zeroed(launches.bound.arena.peak), 0, False
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def emulated(arch: str = ARCH) -> Iterator[list[tuple[str, Report]]]:
     target = Target.parse(f"cuda:{arch}")
     with (
         patch.object(build, "target_of", lambda _: target),
-        patch.object(compiled_part, "on_gpu", lambda executable, _: on_emulator(executable, driver)),
+        patch.object(compiled_part, "OnGpu", lambda executable, _: OnEmulator(executable, driver)),
         patch.dict(os.environ, {"GRAPHFUSE_CACHE": "0"}),
     ):
         yield driver.reports
@@ -75,6 +75,7 @@ def compiled_only(arch: str = ARCH) -> Iterator[None]:
     with (
         patch.object(build, "target_of", lambda _: target),
         patch.object(compiled_part.CompiledPart, "forward", _results),
+        patch.object(compiled_part.CompiledPart, "run", lambda part, args: _results(part, *args)),
         patch.object(torch.nn.Module, "_apply", _converted),
         patch.object(code, "is_for_ptxas", lambda _: True),
         patch.dict(os.environ, {"GRAPHFUSE_CACHE": "0"}),

@@ -8,12 +8,14 @@ view      only says where elements are: parts read through it, torch makes it wh
 size      arithmetic on sizes, done by Python
 extern    anything else: torch runs it as it is
 
-The level of a node is the largest number of externs on a path to it. All compute nodes of a level and a device are one
-part, so there are as few as can be. Level by level, parts run before externs; externs keep their order.
+The level of a node is the largest number of externs on a path to it; what is cheap to compute and read later alone is
+of its first reader's level, where less is kept until then. All compute nodes of a level and a device are one part, so
+there are as few as can be. Level by level, parts run before externs; externs keep their order.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,11 +90,58 @@ def cut(graph: fx.Graph, declined: Mapping[fx.Node, str], returned: int | None =
         if kind is Kind.EXTERN and _has_effects(node):
             level = last_extern_with_effects = max(level, last_extern_with_effects)
         out.levels[node] = level
+    _sink(graph, out)
     if returned is not None:
         out.compacted = _compacted(graph, out, returned)
         out.any_order = _any_order(graph, out, returned)
     out.regions = _regions(graph, out)
     return out
+
+
+def _sink(graph: fx.Graph, out: Cut) -> None:
+    """Raise levels of elementwise nodes to that of what first reads them, where what they read is no larger.
+
+    A backward that does work of the forward again would else do all of it first, and keep it for layers to come.
+    """
+    for node in reversed(graph.nodes):
+        if not _is_elementwise(node, out):
+            continue
+        reading = list(readers(node, out))
+        later = min((out.levels[u] for u in reading), default=0)
+        if later <= out.levels[node] or any(u.op == "output" or out.kinds[u] is Kind.COPY_BACK for u in reading):
+            continue
+        kept = {n for n in _sources(node, later, out) if all(out.levels[u] < later for u in readers(n, out))}
+        if sum(map(_nbytes, kept)) <= _nbytes(node):
+            out.levels[node] = later
+
+
+def _is_elementwise(node: fx.Node, out: Cut) -> bool:
+    if out.kinds.get(node) is not Kind.COMPUTE or not isinstance(node.target, torch._ops.OpOverload):
+        return False
+    return torch.Tag.pointwise in node.target.tags or node.target in (aten._to_copy.default, aten.clone.default)
+
+
+def _sources(node: fx.Node, later: int, out: Cut) -> set[fx.Node]:
+    """What an elementwise node would be computed of at a later level, with those before it that can be there too."""
+    found: set[fx.Node] = set()
+    pending, seen = [node], {node}
+    while pending:
+        for n in {base_of(n, out) for n in pending.pop().all_input_nodes} - seen:
+            seen.add(n)
+            if _is_elementwise(n, out) and all(
+                _is_elementwise(u, out) or out.levels[u] >= later for u in readers(n, out)
+            ):
+                pending.append(n)
+            elif _is_tensor(n):
+                found.add(n)
+    return found
+
+
+def _nbytes(node: fx.Node) -> int:
+    """Of one whose size is known; a large number of any other."""
+    value = node.meta["val"]
+    size = dims_of(value.shape)
+    return value.itemsize * math.prod(d if isinstance(d, int) else 1 << 20 for d in size)
 
 
 def _compacted(graph: fx.Graph, out: Cut, returned: int) -> set[fx.Node]:
