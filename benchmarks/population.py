@@ -14,6 +14,8 @@ listed: kernels and operators with their times, and why they are not one.
     python -m benchmarks.population --family convolution,sum      some families
     python -m benchmarks.population --device cpu --threads 1      on a CPU; --avx2 takes AVX-512 away
     python -m benchmarks.population --device cpu --one 17         a case in this process
+    python -m benchmarks.population --device cpu --kind model --onnx
+                                                                  inference, exported to ONNX, beside ONNX Runtime
     python -m benchmarks.population --kind layer --tune           mode="max-autotune" of both, one case after another
     python -m benchmarks.population --device emulator             small cases on an emulated GPU, not timed
     python -m benchmarks.population --dry                         no GPU: draws, compiles for the CPU and checks
@@ -25,10 +27,12 @@ without a GPU, a time is not.
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import math
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -48,6 +52,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks import record
 from benchmarks.gpu_timing import Call, Called, Recorded, Timing, arguments, medians, race
 from benchmarks.population_draw import Case, Family, drawn
+from benchmarks.population_onnx import SIDES, exported, loaded
 from benchmarks.population_waits import Told
 from graphfuse.cli.html import is_cliff
 
@@ -234,11 +239,9 @@ def _measured(case: Case, args: Any, reports: list[Any]) -> dict[str, Any]:
     row: dict[str, Any] = {"nbytes": nbytes, "off": {}, "first_s": {}, "first_cpu_s": {}, "raised": {}}
     told, steps = Told(), {"eager": _stepping(subject, subject.called)}
     whole = case.training and case.module is not None
-    for side in (
-        "graphfuse",
-        *([] if args.dry or args.device == "emulator" else ["inductor"]),
-        *["untuned"] * args.tune,
-    ):
+    sides = ("graphfuse", *([] if args.dry or args.device == "emulator" else ["inductor"]), *["untuned"] * args.tune)
+    file = _exported(subject, row) if args.onnx else None
+    for side in sides if not args.onnx else SIDES if file else ():
         own = Subject(case, device) if subject.module is not None else subject
         records = device == "cuda" and args.kind == "model"
         mode = MODES[args.tune and side != "untuned", records]
@@ -246,7 +249,11 @@ def _measured(case: Case, args: Any, reports: list[Any]) -> dict[str, Any]:
         options = {"backend": "inductor", "mode": mode} if side == "inductor" else {"backend": backend}
         begun, spent = time.perf_counter(), _processor_seconds()
         try:
-            called = torch.compile(_copied(own.called), dynamic=False, **options)
+            called = (
+                loaded(side, file, args.threads, told)
+                if file
+                else torch.compile(_copied(own.called), dynamic=False, **options)
+            )
             row["off"][side] = off(own.results(called), exact, eager, whole=whole)
             if device == "cuda":
                 row.setdefault("memory", {})[side] = _peak(own.step(called))
@@ -287,6 +294,18 @@ def _peak(step: Call) -> int:
     torch.cuda.reset_peak_memory_stats()
     step()
     return torch.cuda.max_memory_allocated() - before
+
+
+def _exported(subject: Subject, row: dict[str, Any]) -> Path | None:
+    folder, begun = tempfile.mkdtemp(), time.perf_counter()
+    atexit.register(shutil.rmtree, folder)
+    try:
+        return exported(subject.module, subject.given, folder)
+    except Exception as e:  # noqa: BLE001 - torch's exporter raises what it likes
+        row["raised"]["export"] = f"{type(e).__name__}: {str(e).strip().partition(chr(10))[0][:300]}"
+    finally:
+        row["first_s"]["export"] = round(time.perf_counter() - begun, 2)
+    return None
 
 
 def _recorded(step: Call) -> Any:
@@ -368,19 +387,14 @@ class Worker:
     """A case in a process of its own, which goes on when it is told to."""
 
     def __init__(self, number: int, args: Any, families: Mapping[str, Family], env: Mapping[str, str]) -> None:
-        name, case = drawn(families, args.seed, number, args.device)
+        name, case = drawn(families, args.seed, number, args.device, inference=args.onnx)
         self.row = {"kind": args.kind, "family": name, "number": number, "case": str(case), "flops": case.flops}
         self.until, self.last, self.over = math.inf, "", False
         passed = {"one": number, "seed": args.seed, "kind": args.kind, "device": args.device, "threads": args.threads}
         passed |= {"clock": args.clock, "rounds": args.rounds, "family": args.family}
         command = [sys.executable, "-m", "benchmarks.population", *(f"--{k}={v}" for k, v in passed.items())]
-        command += [
-            "--turns",
-            *["--dry"] * args.dry,
-            *["--spills"] * args.spills,
-            *["--avx2"] * args.avx2,
-            *["--tune"] * args.tune,
-        ]
+        flags = ("dry", "spills", "avx2", "tune", "onnx")
+        command += ["--turns", *(f"--{flag}" for flag in flags if getattr(args, flag))]
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - read when the process has ended
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, env=env
@@ -456,7 +470,8 @@ def judged(row: dict[str, Any], peak: Mapping[str, float]) -> dict[str, Any]:
     if "graphfuse" not in us:
         return row
     ours = us["graphfuse"]
-    row |= {"ratio": min(t for side, t in us.items() if side not in OURS) / ours, "cliff": False}
+    peers = [t for side, t in us.items() if side not in OURS]
+    row |= {"ratio": us.get("onnxruntime", min(peers)) / ours, "cliff": False}
     if peak and row["kind"] == "kernel":
         bound = max(row["nbytes"] / peak["bytes_per_us"], row["flops"] / peak["flops_per_us"])
         row |= {"bound_us": bound, "to_bound": ours / bound, "cliff": is_cliff({"warm_us": ours, "bound_us": bound})}
@@ -547,6 +562,7 @@ def main() -> None:
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="of a CPU, as in torch_cpu")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of a CPU")
     parser.add_argument("--avx2", action="store_true", help="of a CPU: without AVX-512")
+    parser.add_argument("--onnx", action="store_true", help="models on a CPU, exported to ONNX, beside ONNX Runtime")
     parser.add_argument("--tune", action="store_true", help="mode=max-autotune of both sides, beside ours untuned")
     parser.add_argument("--spills", action="store_true", help="compile and assemble for an sm_90a, without any GPU")
     parser.add_argument("--one", type=int, help="a case in this process")
@@ -556,9 +572,11 @@ def main() -> None:
         args.seed = seed_of_commit()
     if args.device == "emulator" and args.kind != "kernel":
         parser.error("the emulator is for kernels: layers and models would take hours")
+    if args.onnx and (args.device, args.kind) != ("cpu", "model"):
+        parser.error("ONNX Runtime stands beside models on a CPU: --onnx --kind model --device cpu")
     families = families_of(args.kind, args.family)
     if args.one is not None:
-        _, case = drawn(families, args.seed, args.one, args.device)
+        _, case = drawn(families, args.seed, args.one, args.device, inference=args.onnx)
         print(json.dumps(measured(case, args)))
         return
     is_cpu = args.dry or args.spills or args.device != "cuda"
@@ -582,10 +600,14 @@ def _environment(args: Any, folder: str) -> dict[str, str]:
     cpu = args.device == "cpu"
     env = {**os.environ, **(ALLOCATOR if cpu else {}), "OMP_NUM_THREADS": str(args.threads if cpu else 1)}
     # 1: in the process, as cases are compiled side by side, and it is counted; tuned, it makes hundreds of kernels
+    env |= {"GRAPHFUSE_CACHE": "0"} if args.onnx else {}  # the first call compiles
     env["TORCHINDUCTOR_COMPILE_THREADS"] = str(os.cpu_count() if args.tune else 1)
     if args.avx2:
-        from tools.without_avx512 import without_avx512
+        from tools.without_avx512 import onnxruntime_without_avx512, without_avx512
 
+        if args.onnx:
+            onnxruntime_without_avx512(Path(folder))
+            env["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, env.get("PYTHONPATH"))))
         compiler = Path(folder, "c++")  # Inductor's has -march=native
         compiler.write_text('#!/bin/sh\nexec c++ "$@" -march=x86-64-v3\n')
         compiler.chmod(0o755)

@@ -171,12 +171,14 @@ class Draw:
 Family = Callable[[Draw], Case]
 
 
-def drawn(families: Mapping[str, Family], seed: int, number: int, device: str) -> tuple[str, Case]:
-    """The family and the case of that number."""
+def drawn(
+    families: Mapping[str, Family], seed: int, number: int, device: str, *, inference: bool = False
+) -> tuple[str, Case]:
+    """The family and the case of that number; with `inference`, none that trains."""
     names = list(families)
     name = names[number % len(names)]
     draw = Draw(seed * 1_000_003 + number, device)
-    return name, next(case for case in _cases(families[name], draw) if case.fits(device))
+    return name, next(c for c in _cases(families[name], draw) if c.fits(device) and not (inference and c.training))
 
 
 def _cases(family: Family, draw: Draw) -> Iterator[Case]:

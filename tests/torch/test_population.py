@@ -13,6 +13,11 @@ from benchmarks.emulated_torch import emulated
 from benchmarks.population_draw import LIMITS, Array, Case, drawn
 from tests.torch.test_lowerings import same
 
+DRY = Namespace(
+    dry=True, device="cpu", avx2=False, threads=1, kind="kernel", turns=False, tune=False, onnx=False
+)  # fmt: skip
+EMULATOR = Namespace(**vars(DRY) | {"dry": False, "device": "emulator"})
+
 
 @pytest.mark.parametrize(("kind", "device"), [*(("kernel", d) for d in LIMITS), ("layer", "cuda"), ("layer", "cpu")])
 def test_cases_are_drawn_from_the_seed_alone(kind: str, device: str) -> None:
@@ -45,11 +50,41 @@ def test_the_seed_is_the_commits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("training", [False, True])
 def test_a_case_is_compared_with_float64(*, training: bool) -> None:
     case = Case("a test", (Array((8, 16)), Array((16,))), "float32", lambda x, y: (x * y).sum(-1), training=training)
-    args = Namespace(dry=True, device="cpu", avx2=False, threads=1, kind="kernel", turns=False, tune=False)
-    row = population.measured(case, args)
+    row = population.measured(case, DRY)
     assert not row["wrong"]
     assert row["raised"] == {}
     assert row["launches"] >= 1
+
+
+class Folded(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(8, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x).relu()
+
+
+def test_a_module_is_exported_for_onnx_runtime() -> None:
+    case = Case("a test", (Array((3, 8)),), "float32", module=Folded)
+    row = population.measured(case, Namespace(**vars(DRY) | {"onnx": True}))
+    assert row["raised"] == {}
+    assert row["off"].keys() == {"graphfuse", "onnxruntime"}
+    assert max(row["off"].values()) <= 1
+    judged = population.judged(row | {"us": {"eager": 1.0, "graphfuse": 2.0, "onnxruntime": 3.0}}, {})
+    assert judged["ratio"] == 1.5
+
+
+def test_an_export_that_fails_is_told() -> None:
+    class Unknown(Folded):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            assert not torch.compiler.is_exporting()
+            return super().forward(x)
+
+    case = Case("a test", (Array((3, 8)),), "float32", module=Unknown)
+    row = population.measured(case, Namespace(**vars(DRY) | {"onnx": True}))
+    assert row["off"] == {}
+    assert row["raised"].keys() == {"export"}
 
 
 def test_errors_are_in_what_is_allowed() -> None:
@@ -94,8 +129,7 @@ EMULATED = {
 @pytest.mark.parametrize("name", EMULATED)
 def test_what_kernels_touch_on_the_emulator(name: str) -> None:
     shape, call, most = EMULATED[name]
-    args = Namespace(dry=False, device="emulator", avx2=False, threads=1, kind="kernel", turns=False, tune=False)
-    row = population.measured(Case(name, (Array(shape),), "float32", call), args)
+    row = population.measured(Case(name, (Array(shape),), "float32", call), EMULATOR)
     assert not row["wrong"], row["off"]
     assert len(row["touched"]["launches"]) == 1
     assert row["touched"]["bytes"] < most
@@ -134,12 +168,11 @@ def test_running_sums_of_halves_are_one_kernel() -> None:
 
 def test_keys_that_heads_share_are_read_once_on_the_emulator() -> None:
     shared = Array((1, 2, 1999, 72))
-    args = Namespace(dry=False, device="emulator", avx2=False, threads=1, kind="kernel", turns=False, tune=False)
 
     def call(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
 
-    row = population.measured(Case("of 7", (Array((1, 14, 1, 72)), shared, shared), "float16", call), args)
+    row = population.measured(Case("of 7", (Array((1, 14, 1, 72)), shared, shared), "float16", call), EMULATOR)
     assert not row["wrong"], row["off"]
     parts, mean = row["touched"]["launches"]
     assert parts.startswith("attention_0: 128 warps"), parts  # 32 parts for each head of keys, of two warps
@@ -149,8 +182,7 @@ def test_keys_that_heads_share_are_read_once_on_the_emulator() -> None:
 
 @pytest.mark.parametrize("mode", ["nearest", "bilinear"])
 def test_an_image_and_its_gradient_are_a_kernel_each(mode: str) -> None:
-    args = Namespace(dry=False, device="emulator", avx2=False, threads=1, kind="kernel", turns=False, tune=False)
     call = lambda x: F.interpolate(x, scale_factor=2, mode=mode)  # noqa: E731
-    row = population.measured(Case(mode, (Array((2, 3, 5, 7)),), "float16", call, training=True), args)
+    row = population.measured(Case(mode, (Array((2, 3, 5, 7)),), "float16", call, training=True), EMULATOR)
     assert not row["wrong"], row["off"]
     assert len(row["touched"]["launches"]) == 2
