@@ -20,7 +20,7 @@ from graphfuse.ir.core import Func
 from graphfuse.runtime.direct import MAX_BOUND, Direct
 from graphfuse.runtime.gpu.arrays import ALIGNMENT
 from graphfuse.symbolic import Dim, evaluate, product
-from graphfuse.torch.quick_call import quick_call
+from graphfuse.torch.quick_call import Around, quick_call
 from graphfuse.torch.runners import Allocation, OnGpu, Runner, allocator, direct
 from graphfuse.value_checks import FINE
 
@@ -192,9 +192,13 @@ class CompiledPart(torch.nn.Module):
             (make, tuple(evaluate(d, named) for d in s.size), tuple(evaluate(d, named) for d in s.stride), s.dtype)
             for s in self.layouts
         ]
-        needs_more = self.symbols or self.gapped or self.watched or self.spread or self.shared
+        gapped = {i for i, _ in self.gapped}
+        needs_more = self.symbols or self.spread or any(number in gapped for _, number in self.shared)
         if self.hastened and not (needs_more or self.executable.is_gpu):
-            self.hastened(quick_call(self._on_cpu(), made, self.masks, self.forward))
+            arrays = [(i, array and (array[0], evaluate(array[1], named))) for i, array in self.gapped]
+            around = Around(arrays, self.shared, partial(self._look, values=()) if self.watched else None)
+            dtypes = [dtype for _, dtype, _ in self.promised]
+            self.hastened(quick_call(self._on_cpu(), made, dtypes, self.masks, self.forward, around))
         return made
 
     def _arrays(self, tensors: Sequence[torch.Tensor], values: tuple[int, ...]) -> list[torch.Tensor]:

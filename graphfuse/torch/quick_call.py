@@ -22,19 +22,41 @@ calls are most of that. For `add(x, y)` the function is
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import torch
 
 from graphfuse.runtime.direct import Direct
 from graphfuse.torch.runners import Allocation
+from graphfuse.value_checks import FINE
+
+
+@dataclass(frozen=True)
+class Around:
+    """What is done to some of the tensors before and after the launches."""
+
+    arrays: Sequence[tuple[int, tuple[int, int] | None]] = ()
+    """Inputs that are parts of arrays: elements before them, and in all. None: it is made contiguous."""
+    shared: Sequence[tuple[int, int]] = ()
+    """Outputs that are inputs."""
+    look: Callable[[torch.Tensor], None] | None = None
+    """Is given the last of what is allocated, a report, where that is not `FINE` throughout, and raises."""
 
 
 def quick_call(
-    direct: Direct, allocations: Sequence[Allocation], masks: Sequence[int], general: Callable[..., Any]
+    direct: Direct,
+    allocations: Sequence[Allocation],
+    promised: Sequence[torch.dtype],
+    masks: Sequence[int],
+    general: Callable[..., Any],
+    around: Around,
 ) -> Callable[..., Any]:
-    """A function of as many tensors as there are `masks` to the tensors of `allocations`, for a part without symbols.
+    """A function of as many tensors as are `promised` to the tensors of `allocations`, for a part without symbols.
 
     It calls `general` where an input has no address (it may be empty, or in no memory), or one with bits of its mask,
-    and where another thread is at home. So does all where arguments are too many to be written one by one.
+    or its array is not there, and where another thread is at home. So does all where arguments are too many to be
+    written one by one.
     """
     inputs = len(masks)
     ready = direct.at_home(())
@@ -42,15 +64,31 @@ def quick_call(
         return general
     names: dict[str, Any] = {"general": general, "home": direct.shared.home, "ready": ready, "args": ready.args}
     given = [f"in_{i}" for i in range(inputs)]
+    otherwise = f"return general({', '.join(given)})"
     read = sorted({index for _, index, _ in ready.few if index < inputs})
-    body = [f"at_{i} = in_{i}.data_ptr()" for i in read]
+    body: list[str] = []
+    leads: dict[int, int] = {}
+    for i, array in around.arrays:
+        if array is None:
+            body.append(f"in_{i} = in_{i}.contiguous()")
+            continue
+        lead, count = array
+        leads[i] = lead * promised[i].itemsize
+        body.append(f"begin = in_{i}.storage_offset() - {lead}")
+        size = f"(begin + {count}) * {promised[i].itemsize}"
+        body.append(f"if begin < 0 or {size} > in_{i}.untyped_storage().nbytes(): {otherwise}")
+    body += [f"at_{i} = in_{i}.data_ptr(){f' - {leads[i]}' if leads.get(i) else ''}" for i in read]
     if read:
         bits = sorted({masks[i] for i in read} - {0})
         crooked = [f"({' | '.join(f'at_{i}' for i in read if masks[i] == mask)}) & {mask}" for mask in bits]
         bad = " or ".join([f"not ({' and '.join(f'at_{i}' for i in read)})", *crooked])
-        body.append(f"if {bad}: return general({', '.join(given)})")
-    body += [f"if not home.lock.acquire(False): return general({', '.join(given)})", "try:"]
+        body.append(f"if {bad}: {otherwise}")
+    body += [f"if not home.lock.acquire(False): {otherwise}", "try:"]
+    inputs_of = dict(around.shared)
     for i, (make, *how) in enumerate(allocations):
+        if i in inputs_of:
+            body.append(f"    out_{i} = in_{inputs_of[i]}")
+            continue
         names |= {f"make_{i}": make, f"size_{i}": how[0], f"stride_{i}": how[1], f"dtype_{i}": how[2]}
         body.append(f"    out_{i} = make_{i}(size_{i}, stride_{i}, dtype_{i})")
     for slot, index, offset in ready.few:
@@ -60,7 +98,12 @@ def quick_call(
         body.append(f"    ready.place_arena(home.arena({ready.peak}))")
     body.append(f"    home.run({ready.records}, {ready.count}, {ready.scratch_bytes})")
     body += ["finally:", "    home.lock.release()"]
-    body.append(f"return ({''.join(f'out_{i}, ' for i in range(len(allocations)))})")
+    outputs = len(allocations)
+    if around.look is not None:
+        outputs -= 1
+        names |= {"look": around.look, "fine": [FINE] * allocations[-1][1][0]}
+        body.append(f"if out_{outputs}.tolist() != fine: look(out_{outputs})")
+    body.append(f"return ({''.join(f'out_{i}, ' for i in range(outputs))})")
     source = "\n    ".join([f"def call({', '.join(given)}):", *body])
     exec(compile(source, "<graphfuse.torch.quick_call>", "exec"), names)  # noqa: S102 (written above)
     return names["call"]

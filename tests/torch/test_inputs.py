@@ -403,3 +403,36 @@ def test_a_small_part_has_a_function_of_its_own_from_the_second_call_on(monkeypa
         x, y = torch.randn(4, 8), torch.randn(4, 8)
         torch.testing.assert_close(ours(x, y), (x * y).sum(-1))
     assert len(calls) == 1
+
+
+def test_quick_calls_of_parts_of_arrays():
+    """As the third call of a part is; where the array ends before its last row does, it is copied."""
+    fn = lambda x: x * 2 + 1  # noqa: E731
+    ran = compiled(fn, dynamic=False)
+    whole = torch.randn(4, 11)
+    ends = torch.randn(3 * 11 + 8 + 2).as_strided((4, 8), (11, 1), 2)
+    for x in (whole[:, :8], whole[:, :8], whole[:, :8], ends, whole[:, :8]):
+        torch.testing.assert_close(ran(x), fn(x))
+
+
+def test_quick_calls_say_which_index_is_out_of_range():
+    ran = compiled(lambda x, i: x[i] + 1, dynamic=False)
+    x, i = torch.randn(5, 3), torch.tensor([0, 4])
+    for _ in range(3):
+        torch.testing.assert_close(ran(x, i), x[i] + 1)
+    with pytest.raises(InputError, match="expected indices from -5 to 4, found 5"):
+        ran(x, i + 1)
+    torch.testing.assert_close(ran(x, i), x[i] + 1)
+
+
+def test_quick_calls_of_inputs_that_are_written():
+    def fn(x, y, i):
+        x.index_copy_(0, i, y)
+        return x
+
+    ran = compiled(fn, dynamic=False)
+    x, y = torch.randn(5, 3), torch.randn(2, 3)
+    want = x.clone()
+    for i in (torch.tensor([0, 4]), torch.tensor([1, 2]), torch.tensor([3, 3])):
+        torch.testing.assert_close(ran(x, y, i), fn(want, y, i))
+        torch.testing.assert_close(x, want)
