@@ -9,8 +9,10 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
+import torch
 from torch._guards import detect_fake_mode
 from torch._inductor.output_code import OutputCode
 from torch._subclasses import FakeTensorMode
@@ -23,6 +25,19 @@ from graphfuse.torch.check import Promises, checked
 from graphfuse.torch.compiled_part import CompiledPart
 from graphfuse.torch.cuda_graphs import Boxed, Recording, recorded, telling
 from graphfuse.torch.kept import AsKept
+
+_aten = torch.ops.aten
+QUICK: dict[Any, Any] = {
+    _aten.view.default: torch.Tensor.view,
+    _aten.permute.default: torch.Tensor.permute,
+    _aten.transpose.int: torch.Tensor.transpose,
+    _aten.unsqueeze.default: torch.Tensor.unsqueeze,
+    _aten.expand.default: torch.Tensor.expand,
+    _aten.select.int: torch.Tensor.select,
+    _aten.as_strided.default: torch.Tensor.as_strided,
+    _aten.copy_.default: torch.Tensor.copy_,
+}
+"""What parses arguments in half the time of an operator."""
 
 
 @dataclasses.dataclass
@@ -94,7 +109,7 @@ def boxed(module: GraphModule, stretches: Mapping[str, Recording] | None = None)
 
     Compiled parts are called as functions: a module's own call looks for hooks first. Those that run in pieces, and
     submodules that are recorded, are given a list, and names that are not read again are forgotten before the call
-    instead of after it.
+    instead of after it. Operators of torch's are looked up here instead of in each call.
     """
     graph = module.graph
     graph.set_codegen(_BoxedCodeGen())
@@ -119,5 +134,15 @@ def boxed(module: GraphModule, stretches: Mapping[str, Recording] | None = None)
         elif isinstance(part, AsKept):
             source = source.replace(f"self.{name}(", f"call_{name}(")
             names[f"call_{name}"] = part.forward
+
+    def found(call: re.Match[str]) -> str:
+        op = attrgetter(call[1])(torch.ops)
+        if not isinstance(op, torch._ops.OpOverload):
+            return call[0]
+        name = f"op_{call[1].replace('.', '_')}"
+        names[name] = QUICK.get(op, op._op)
+        return f"{name}("
+
+    source = re.sub(r"torch\.ops\.(\w+\.\w+\.\w+)\(", found, source)
     exec(compile(source, "<graphfuse.torch>", "exec"), names)  # noqa: S102 (torch's own code for its graph)
     return names["forward"].__get__(module)
