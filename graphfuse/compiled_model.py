@@ -99,9 +99,9 @@ class CompiledModel:
         return outputs
 
     def _feed(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-        names = [s.name for s in self.signature.inputs]
-        if all(g is None for g in given):
+        if not given or all(g is None for g in given):
             return dict(named)
+        names = [s.name for s in self.signature.inputs]
         if len(given) == 1 and isinstance(given[0], Mapping):
             placed = dict(cast("Mapping[str, Any]", given[0]))
         elif len(given) > len(names):

@@ -38,9 +38,12 @@ class Knob(Generic[T]):
         self.changes_code = changes_code
         self.name = self.variable = ""
         """As an attribute of `Knobs`, and the environment variable's."""
+        self.key: Any = ""
+        """The variable as the environment has it."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name, self.variable = name, PREFIX + name.upper()
+        self.key = os.environ.encodekey(self.variable)
 
     @overload
     def __get__(self, instance: None, owner: type) -> Knob[T]: ...
@@ -52,7 +55,9 @@ class Knob(Generic[T]):
         scoped = _scoped.get()
         if self.name in scoped:
             return scoped[self.name]
-        text = os.environ.get(self.variable)
+        # most are unset, for which `os.environ` raises and catches an error: a microsecond in each call of a model
+        known = getattr(os.environ, "_data", (self.key,))
+        text = os.environ.get(self.variable) if self.key in known else None
         return self.default if text is None else self.parse(text)
 
     def parse(self, text: str) -> T:

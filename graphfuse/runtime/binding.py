@@ -43,9 +43,9 @@ class Binder:
 
     def check_names(self, inputs: Mapping[str, Any]) -> None:
         """Refuse a call that lacks an input, or has one too many."""
-        if not isinstance(cast("object", inputs), Mapping):
+        if not isinstance(cast("object", inputs), (dict, Mapping)):
             raise InputError(f"inputs: expected a mapping by name, found {type(inputs).__name__}")
-        if len(inputs) != len(self._names) or any(n not in inputs for n in self._names):
+        if inputs.keys() ^ self._names:
             raise InputError(self._wrong_names(inputs))
 
     def check_out(self, given: Mapping[str, Any]) -> None:

@@ -239,10 +239,12 @@ class Session(BaseSession):
         return ready
 
     def _outputs(self, bound: Bound, given: Mapping[str, Array], inputs: Sequence[Array]) -> list[Array]:
-        # behind the outputs there may be a report
-        specs = zip((*self._names, ""), bound.output_shapes, self._dtypes, strict=False)
         place = self._given(bound, given, inputs) if given else given
         try:
+            if not place:
+                return [*map(_aligned_empty, bound.output_shapes, self._dtypes)]
+            # behind the outputs there may be a report
+            specs = zip((*self._names, ""), bound.output_shapes, self._dtypes, strict=False)
             return [place[name] if name in place else _aligned_empty(shape, dtype) for name, shape, dtype in specs]
         except (MemoryError, ValueError):
             raise InputError(f"outputs {bound.output_shapes} do not fit into memory") from None
