@@ -68,3 +68,29 @@ def test_which_are_vectors(expr: str) -> None:
     made = emit_assembly(lower([parse(text("f32", expr))], Target.parse("cpu:skylake-avx512")))
     assert ("gather" not in made) == EXPRESSIONS[expr]
     assert "scatter" not in made
+
+
+NARROW = """
+func @k(%a: ptr<{elem}>, %b: ptr<{elem}>) {{grid = 3}} {{
+  %p = block.program_id() : i64
+  %from = block.index(%p) {{expr = ({lanes}*p), names = ["p"]}} : i64
+  %x = block.load_view(%a, %from) {{shape = [{lanes}], strides = [1]}} : tile<{lanes}x{elem}>
+  block.store_view(%b, %from, %x) {{strides = [1]}}
+  return()
+}}
+"""
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+@pytest.mark.parametrize("elem", ["f32", "f16", "u8", "i64", "bool"])
+@pytest.mark.parametrize("lanes", [3, 5, 6, 7, 11, 29])
+def test_short_rows_are_stored_by_whole_vectors(lanes: int, elem: str, target: Target) -> None:
+    a = (np.arange(4 * lanes) % 3).astype(numpy_dtype(scalar(elem)))
+    b, made = np.ones_like(a), NARROW.format(elem=elem, lanes=lanes)
+    Native(made, target).run([a, b], {}, (3,))
+    np.testing.assert_array_equal(b, np.concatenate([a[: 3 * lanes], np.ones(lanes, a.dtype)]))
+    if (str(target), elem) == ("cpu:haswell", "f32"):
+        stores = [
+            s for s in emit_assembly(lower([parse(made)], target)).splitlines() if "maskmov" in s and "), %" not in s
+        ]
+        assert not stores
