@@ -162,6 +162,19 @@ class Subject:
         outs = list(self.case.read(outs, [x.detach() for x in kept])) if self.case.read is not None else outs
         return [o.double() for o in (*outs, *(p.grad for p in self.trained if p.grad is not None))]
 
+    def peak(self, called: Callable[..., Any]) -> int:
+        """Bytes that the first call takes on the GPU besides what was there: later ones may be recorded."""
+        import torch
+        from torch.utils._pytree import tree_leaves
+
+        if self.case.training:
+            self.sums(tree_leaves(self.called(*self.given)))
+        torch.cuda.synchronize()
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        self.step(called)()
+        return torch.cuda.max_memory_allocated() - before
+
 
 def assembled(case: Case) -> dict[str, Any]:
     """Kernels for an sm_90a of a case that runs nowhere, and those that spill: registers and bytes."""
@@ -257,9 +270,9 @@ def _measured(case: Case, args: Any, reports: list[Any]) -> dict[str, Any]:
                 if file
                 else torch.compile(_copied(own.called), dynamic=False, **options)
             )
-            row["off"][side] = off(own.results(called), exact, eager, whole=whole)
             if device == "cuda":
-                row.setdefault("memory", {})[side] = _peak(own.step(called))
+                row.setdefault("memory", {})[side] = own.peak(called)
+            row["off"][side] = off(own.results(called), exact, eager, whole=whole)
             steps[side] = _stepping(own, called)
         except Exception as e:  # noqa: BLE001 - the others are worth measuring
             row["raised"][side] = f"{type(e).__name__}: {str(e).strip().partition(chr(10))[0][:300]}"
@@ -285,18 +298,6 @@ def _measured(case: Case, args: Any, reports: list[Any]) -> dict[str, Any]:
     if ours > min(row["us"].values()) / SLOW:
         row["waits"] = told.waits(steps["graphfuse"], device)
     return row
-
-
-def _peak(step: Call) -> int:
-    """Bytes that a step takes besides what was there before it; it was called once, and is not recorded yet."""
-    import torch
-
-    torch.compiler.cudagraph_mark_step_begin()
-    torch.cuda.synchronize()
-    before = torch.cuda.memory_allocated()
-    torch.cuda.reset_peak_memory_stats()
-    step()
-    return torch.cuda.max_memory_allocated() - before
 
 
 def _exported(subject: Subject, row: dict[str, Any]) -> Path | None:
