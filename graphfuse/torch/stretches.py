@@ -25,7 +25,7 @@ from graphfuse.torch.cuda_graphs import Recording, chosen, unsafe
 from graphfuse.torch.cut import VIEWS
 
 LEAST_LAUNCHES = 4
-"""Fewer are launched as they are: a replay copies what it reads."""
+"""Fewer are launched as they are: a replay copies what it reads. By `python -m benchmarks.gpu_stretches`."""
 
 
 def in_stretches(
