@@ -61,7 +61,13 @@ def main() -> None:
             torch.testing.assert_close(got, fn(x, w), rtol=2e-2, atol=2e-2, msg=lambda m, n=name: f"{n}: {m}")
         sides = {n: Called(partial(c, x, w), asleep=False) for n, c in calls.items()}
         found = medians(race(sides, QUICK if args.quick else SUSTAINED))
-        rows.append({"launches": launches, "us": {n: round(ms * 1e3, 1) for n, ms in found.items()}})
+        rows.append(
+            {
+                "gpu": torch.cuda.get_device_name(),
+                "launches": launches,
+                "us": {n: round(ms * 1e3, 1) for n, ms in found.items()},
+            }
+        )
         print(rows[-1])
     if args.json:
         record.write(args.json, rows, record.SEED)

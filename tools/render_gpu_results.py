@@ -1,4 +1,4 @@
-"""Renders docs/benchmarks-gpu.md from benchmarks/results/{gpu,tc,onnx}_*.json, so that no figure is typed by hand.
+"""Renders docs/benchmarks-gpu.md from benchmarks/results/*.json, so that no figure is typed by hand.
 
 python tools/render_gpu_results.py > docs/benchmarks-gpu.md
 """
@@ -16,8 +16,8 @@ from tools.render_results import RESULTS, geometric_mean
 
 INTRODUCTION = """# Benchmarks on a GPU
 
-Rendered by `python tools/render_gpu_results.py` from `benchmarks/results/{gpu,tc,onnx}_*.json`, each written by the
-command it names. Peers are timed in the same run, on random data; a ratio above 1 means graphfuse is faster than the
+Rendered by `python tools/render_gpu_results.py` from `benchmarks/results/{gpu,tc,onnx,population}_*.json`, each
+written by the command it names. Peers are timed in the same run, on random data; a ratio above 1 means graphfuse is faster than the
 best of them. Nothing is tuned: tiles are what the compiler chooses. The card is power-limited: absolute figures drift
 by several per cent, ratios less.
 Not run by the tests: they need a GPU of their own, for minutes each."""
@@ -212,6 +212,34 @@ def suite(found: dict[str, Any]) -> None:
     print("\nNot passed: " + ", ".join(f"`{r['name']}`" for r in found["not_passed"]) + ".")
 
 
+def drawn(found: dict[str, Any]) -> None:
+    """Cases of the population."""
+    timed = [r for r in found["rows"] if "ratio" in r]
+    heading(f"Nobody named: {timed[0]['kind']}s", found)
+    families: dict[str, list[float]] = {}
+    for row in timed:
+        families.setdefault(row["family"] + ", training" * ("training" in row["case"]), []).append(row["ratio"])
+    print("| family | cases | geometric mean (least) |\n|---|---|---|")
+    for name, ratios in {**families, "all": [r["ratio"] for r in timed]}.items():
+        print(f"| {name} | {len(ratios)} | {summary(ratios)} |")
+    print("\nThe worst:\n\n| case | us: ours | Inductor | eager | ratio |\n|---|---|---|---|---|")
+    for row in sorted(timed, key=lambda r: r["ratio"])[:8]:
+        times = " | ".join(f"{row['us'][s]:.1f}" if s in row["us"] else "" for s in ("graphfuse", "inductor", "eager"))
+        print(f"| {row['family']} {row['number']}: {row['case']} | {times} | {row['ratio']:.2f} |")
+    rest = [f"{r['family']} {r['number']} ({r['ended']})" for r in found["rows"] if "ended" in r]
+    wrong = [f"{r['family']} {r['number']}" for r in timed if r["wrong"]]
+    print(f"\nWrong: {', '.join(wrong) or 'none'}. Not timed: {', '.join(rest) or 'none'}.")
+
+
+def stretches(found: dict[str, Any]) -> None:
+    """Graphs that torch interrupts."""
+    heading("Graphs with work of the CPU in their midst", found)
+    sides = ("launched", "recorded", "inductor", "eager")
+    print(f"Microseconds of a call.\n\n| launches | {' | '.join(sides)} |\n|{'---|' * (len(sides) + 1)}")
+    for row in found["rows"]:
+        print(f"| {row['launches']} | {' | '.join(str(row['us'][s]) for s in sides)} |")
+
+
 RENDER = {
     "gpu_memory": memory,
     "gpu_models": models,
@@ -222,6 +250,8 @@ RENDER = {
     "gpu_gemm": products,
     "gpu_launch": launches,
     "gpu_functions": functions,
+    "gpu_stretches": stretches,
+    "population": drawn,
     "tc_kernels": hand_written,
     "tc_products": hand_written,
     "tc_graft": grafts,
@@ -238,7 +268,7 @@ def kind(path: Path) -> str:
 def main() -> None:
     """Print the page."""
     print(INTRODUCTION)
-    paths = [*RESULTS.glob("gpu_*.json"), *RESULTS.glob("tc_*.json"), *RESULTS.glob("onnx_*.json")]
+    paths = [p for begin in ("gpu", "tc", "onnx", "population") for p in RESULTS.glob(f"{begin}_*.json")]
     for path in sorted(paths, key=lambda p: (list(RENDER).index(kind(p)), p.name)):
         RENDER[kind(path)](json.loads(path.read_text(encoding="utf-8")))
 
