@@ -17,9 +17,9 @@ from tools.render_results import RESULTS, geometric_mean
 INTRODUCTION = """# Benchmarks on a GPU
 
 Rendered by `python tools/render_gpu_results.py` from `benchmarks/results/{gpu,tc,onnx,population}_*.json`, each
-written by the command it names. Peers are timed in the same run, on random data; a ratio above 1 means graphfuse is faster than the
-best of them. Nothing is tuned: tiles are what the compiler chooses. The card is power-limited: absolute figures drift
-by several per cent, ratios less.
+written by the command it names. Peers are timed in the same run, on random data; a ratio above 1 means graphfuse
+is faster than the best of them. Tiles are what the compiler chooses, unless the command says `--tune`. The card is
+power-limited: absolute figures drift by several per cent, ratios less.
 Not run by the tests: they need a GPU of their own, for minutes each."""
 
 
