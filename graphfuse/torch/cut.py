@@ -102,7 +102,10 @@ def _sink(graph: fx.Graph, out: Cut) -> None:
     """Raise levels of elementwise nodes to that of what first reads them, where what they read is no larger.
 
     A backward that does work of the forward again would else do all of it first, and keep it for layers to come.
+    Nothing waits where an operator of torch's writes: it might be into what is read.
     """
+    if any(out.kinds[n] is Kind.EXTERN and _writes(n) for n in graph.nodes):
+        return
     for node in reversed(graph.nodes):
         if not _is_elementwise(node, out):
             continue
@@ -113,6 +116,12 @@ def _sink(graph: fx.Graph, out: Cut) -> None:
         kept = {n for n in _sources(node, later, out) if all(out.levels[u] < later for u in readers(n, out))}
         if sum(map(_nbytes, kept)) <= _nbytes(node):
             out.levels[node] = later
+
+
+def _writes(node: fx.Node) -> bool:
+    if isinstance(node.target, torch._ops.OpOverload):
+        return node.target._schema.is_mutable
+    return "mutation" in str(node.target)  # a kernel of Triton's
 
 
 def _is_elementwise(node: fx.Node, out: Cut) -> bool:

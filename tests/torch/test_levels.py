@@ -1,9 +1,12 @@
 """At which level a node is computed: what is cheap waits for its first reader, where it is no larger to keep."""
 
+import operator
+
 import pytest
 
 torch = pytest.importorskip("torch")
 
+from graphfuse.torch.cut import cut  # noqa: E402 - it imports torch
 from tests.torch.support import compiled, recorded_graphs  # noqa: E402
 
 
@@ -42,3 +45,21 @@ def test_what_is_cheap_waits_for_its_reader(fn, half, waits):
     assert len(graph.cut.regions) == 2
     first = [n.target for n in graph.cut.regions[0].part.nodes]
     assert first.count(torch.ops.aten.exp.default) == (1 if waits else 2)
+
+
+def test_nothing_waits_where_an_operator_writes():
+    graph = torch.fx.Graph()
+    x, y = graph.placeholder("x"), graph.placeholder("y")
+    wide = graph.call_function(torch.ops.aten._to_copy.default, (y,), {"dtype": torch.float32})
+    inverse = graph.call_function(torch.ops.aten.linalg_inv_ex.default, (x,))
+    first = graph.call_function(operator.getitem, (inverse, 0))
+    added = graph.call_function(torch.ops.aten.add.Tensor, (wide, first))
+    graph.output((added,))
+    fakes = (torch.empty(4, 4), torch.empty(4, 4, dtype=torch.float16), *[torch.empty(4, 4)] * 4)
+    for node, fake in zip(graph.nodes, fakes, strict=False):
+        node.meta["val"] = (fake, fake) if node is inverse else fake
+    assert cut(graph, {}).levels[wide] == 1
+    with graph.inserting_before(first):
+        written = graph.call_function(torch.ops.aten.relu_.default, (y,))
+    written.meta["val"] = y.meta["val"]
+    assert cut(graph, {}).levels[wide] == 0
