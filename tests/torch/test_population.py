@@ -66,6 +66,7 @@ class Folded(torch.nn.Module):
 
 
 def test_a_module_is_exported_for_onnx_runtime() -> None:
+    pytest.importorskip("onnxscript", reason="torch exports with it")
     case = Case("a test", (Array((3, 8)),), "float32", module=Folded)
     row = population.measured(case, Namespace(**vars(DRY) | {"onnx": True}))
     assert row["raised"] == {}
