@@ -22,15 +22,15 @@ $(BIN)/.installed: pyproject.toml
 	$(BIN)/python -m pip install --quiet -e '.[test]'
 	@touch $@
 
-# this version's wheel is the one for CPUs
+# this version's wheel is the one for CPUs; its exporter to ONNX needs onnxscript
 $(BIN)/.torch: $(BIN)/.installed
-	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet torch==2.13.0 onnxscript
 	@touch $@
 
 # what exports models, for test-full and bench; torchvision and timm come without dependencies of their own,
 # which would bring another torch; pillow is all they import of those
 $(BIN)/.models: $(BIN)/.torch
-	$(BIN)/python -m pip install --quiet 'transformers<5' onnxscript
+	$(BIN)/python -m pip install --quiet 'transformers<5'
 	$(BIN)/python -m pip install --quiet --no-deps torchvision==0.28.0 timm pillow
 	@touch $@
 

@@ -194,7 +194,10 @@ class Tiling:
         return isinstance(row, int) and row % vector(element_of(self.kernel.outputs[0])) == 0
 
     def _repeats(self) -> bool:
-        """Whether a row of some array is read again for each row of the domain, or an element for all of a row."""
+        """Whether rows of a sector and more read a row of some array each again, or an element for all of a row."""
+        row = self.extents[-1]
+        if isinstance(row, int) and row * self.least_bytes < SECTOR_BYTES:
+            return False
         return any((s[-1] == 1 and not any(s[:-1])) or (s[-1] == 0 and any(s[:-1])) for s in self.strides)
 
     # emission

@@ -111,7 +111,8 @@ class CompiledPart(torch.nn.Module):
             self.layouts = (*self.layouts[:i], Layout((0,), (1,), self.layouts[i].dtype), *self.layouts[i + 1 :])
         self.device = part.outputs[0].meta["val"].device
         self._allocations: dict[tuple[int, ...], list[Allocation]] = {}
-        self.in_pieces = sum(1 for _ in executable.plan.walk()) >= LEAST_LAUNCHES
+        self.launches = sum(1 for _ in executable.plan.walk())
+        self.in_pieces = self.launches >= LEAST_LAUNCHES
         """Whether inputs that nobody else holds are freed on the way: then `run` is what to call."""
         self.hastened: Callable[[Callable[..., Any]], None] | None = None
         """Is given, once it is known, a quicker function of the same arguments than `forward` is."""

@@ -12,6 +12,7 @@ computed between stretches: a stretch has a recording for each set of those it r
 
 from __future__ import annotations
 
+import logging
 import operator
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from graphfuse.torch.compiled_part import CompiledPart
 from graphfuse.torch.cuda_graphs import Recording, chosen, unsafe
 from graphfuse.torch.cut import VIEWS
+
+log = logging.getLogger(__name__)
 
 LEAST_LAUNCHES = 4
 """Fewer are launched as they are: a replay copies what it reads. By `python -m benchmarks.gpu_stretches`."""
@@ -76,7 +79,7 @@ class _Splitter:
             return env[node]
 
         for node in self.nodes:
-            if node in self.given or not (node in self.home or _is_free(node)):
+            if node.op == "placeholder" or not (node in self.home or _is_free(node)):
                 at(node)
             elif stretch := self.ends.get(node):
                 name = f"recorded_{len(recordings)}"
@@ -96,7 +99,9 @@ class _Splitter:
                 ends = not {_base(n) for n in node.all_input_nodes}.isdisjoint(now.members)
             elif node.op == "placeholder" or node.target is operator.getitem or _is_free(node):
                 continue
-            elif not (ends := bool(self._why_not(node))):
+            elif ends := bool(why := self._why_not(node)):
+                log.debug("%s is not recorded: %s", node.name, why)
+            else:
                 now.members.append(node)
             if ends:
                 yield now
@@ -132,7 +137,7 @@ class _Splitter:
 
     def _launches(self, node: fx.Node) -> int:
         part = self._part(node)
-        return 1 if part is None else sum(1 for _ in part.executable.plan.walk())
+        return 1 if part is None else part.launches
 
     def _body(self, stretch: _Stretch) -> tuple[fx.Graph, list[fx.Node]]:
         """The graph of a stretch, whose inputs are now known, and which of its nodes it returns."""

@@ -66,7 +66,6 @@ class Folded(torch.nn.Module):
 
 
 def test_a_module_is_exported_for_onnx_runtime() -> None:
-    pytest.importorskip("onnxscript", reason="torch exports with it")
     case = Case("a test", (Array((3, 8)),), "float32", module=Folded)
     row = population.measured(case, Namespace(**vars(DRY) | {"onnx": True}))
     assert row["raised"] == {}
@@ -111,7 +110,7 @@ def test_the_table_has_the_worst_what_is_wrong_and_what_ended() -> None:
 # each is one kernel, which touches so many times the bytes that have to be moved at most, tables of weights with them
 EMULATED = {
     "bilinear": ((2, 16, 6, 7), lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), 4),
-    "uneven windows": ((2, 16, 11, 11), lambda x: F.adaptive_avg_pool2d(x, 3), 9),
+    "uneven windows": ((2, 16, 11, 11), lambda x: F.adaptive_avg_pool2d(x, 3), 8),
     "bicubic": ((2, 16, 6, 7), lambda x: F.interpolate(x, scale_factor=2, mode="bicubic"), 11),
     "softmax over dim 1": ((3, 40, 33), lambda x: x.softmax(1), 2),
     "var over dim 0": ((11, 8, 130), lambda x: x.var(0), 2),
