@@ -21,7 +21,7 @@ from graphfuse.runtime.direct import MAX_BOUND, Direct
 from graphfuse.runtime.gpu.arrays import ALIGNMENT
 from graphfuse.symbolic import Dim, evaluate, product
 from graphfuse.torch.quick_call import Around, quick_call
-from graphfuse.torch.runners import Allocation, OnGpu, Runner, allocator, direct
+from graphfuse.torch.runners import Allocation, OnGpu, allocator, direct
 from graphfuse.value_checks import FINE
 
 LEAST_LAUNCHES = 64
@@ -116,19 +116,17 @@ class CompiledPart(torch.nn.Module):
         """Whether inputs that nobody else holds are freed on the way: then `run` is what to call."""
         self.hastened: Callable[[Callable[..., Any]], None] | None = None
         """Is given, once it is known, a quicker function of the same arguments than `forward` is."""
-        self._run: Runner | None = None
-        self._direct: Direct | None = None
-        self._on_gpu: OnGpu | None = None
+        self._home: Direct | OnGpu | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what belongs to this process, and without IR, which only people read."""
         bare = replace(self.executable, ir={}, ledger=[])
-        fresh = {"_run": None, "_direct": None, "_on_gpu": None, "_allocations": {}, "hastened": None}
+        fresh = {"_home": None, "_allocations": {}, "hastened": None}
         return {**super().__getstate__(), **fresh, "func": None, "executable": bare}
 
     def forward(self, *args: Any) -> list[torch.Tensor]:
         """Compute the part."""
-        run = self._run or self._load()
+        home = self._home or self._load()
         tensors, values = args[: self.inputs], args[self.inputs :]
         allocations = self._allocations.get(values) or self._sized(values, tensors)
         if self.gapped:
@@ -142,7 +140,7 @@ class CompiledPart(torch.nn.Module):
             for i, number in self.shared:
                 outs[i] = tensors[number]
             addresses = [t.data_ptr() for t in (*tensors, *outs)]
-        run(values, addresses)
+        home.run(values, addresses)
         return self._finished(outs, values)
 
     def run(self, args: list[Any]) -> list[torch.Tensor]:
@@ -157,8 +155,8 @@ class CompiledPart(torch.nn.Module):
         makers: list[Callable[[], torch.Tensor]] = [partial(make, *how) for make, *how in allocations]
         for i, number in self.shared:
             makers[i] = partial(_itself, tensors[number])
-        there = self._gpu() if self.executable.is_gpu else self._on_cpu()
-        return self._finished(there.run_in_pieces(values, tensors, makers, torch.Tensor.data_ptr), values)
+        home = self._home or self._load()
+        return self._finished(home.run_in_pieces(values, tensors, makers, torch.Tensor.data_ptr), values)
 
     def _finished(self, outs: list[torch.Tensor], values: tuple[int, ...]) -> list[torch.Tensor]:
         if self.watched:
@@ -195,11 +193,12 @@ class CompiledPart(torch.nn.Module):
         ]
         gapped = {i for i, _ in self.gapped}
         needs_more = self.symbols or self.spread or any(number in gapped for _, number in self.shared)
-        if self.hastened and not (needs_more or self.executable.is_gpu):
+        home = self._home or self._load()
+        if self.hastened and isinstance(home, Direct) and not needs_more:
             arrays = [(i, array and (array[0], evaluate(array[1], named))) for i, array in self.gapped]
             around = Around(arrays, self.shared, partial(self._look, values=()) if self.watched else None)
             dtypes = [dtype for _, dtype, _ in self.promised]
-            self.hastened(quick_call(self._on_cpu(), made, dtypes, self.masks, self.forward, around))
+            self.hastened(quick_call(home, made, dtypes, self.masks, self.forward, around))
         return made
 
     def _arrays(self, tensors: Sequence[torch.Tensor], values: tuple[int, ...]) -> list[torch.Tensor]:
@@ -210,16 +209,8 @@ class CompiledPart(torch.nn.Module):
             out[i] = array_around(out[i], array[0], evaluate(array[1], named)) if array else out[i].contiguous()
         return out
 
-    def _load(self) -> Runner:
-        self._run = self._gpu().run if self.executable.is_gpu else self._on_cpu().run
-        return self._run
-
-    def _gpu(self) -> OnGpu:
-        if self._on_gpu is None:
-            self._on_gpu = OnGpu(self.executable, self.device)
-        return self._on_gpu
-
-    def _on_cpu(self) -> Direct:
-        if self._direct is None:
-            self._direct = direct(self.executable)
-        return self._direct
+    def _load(self) -> Direct | OnGpu:
+        """What runs it where its tensors are."""
+        on_gpu = self.executable.is_gpu
+        self._home = OnGpu(self.executable, self.device) if on_gpu else direct(self.executable)
+        return self._home

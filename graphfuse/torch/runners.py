@@ -17,8 +17,6 @@ from graphfuse.runtime.gpu.direct import GpuDirect
 from graphfuse.runtime.gpu.launches import Launches
 from graphfuse.runtime.workspace import Shared
 
-Runner = Callable[[tuple[int, ...], Sequence[int]], None]
-"""Takes the symbols' values, and the addresses of inputs, then outputs."""
 Allocator = Callable[[Sequence[int], Sequence[int], torch.dtype], torch.Tensor]
 """Takes sizes, strides, and the element type."""
 Allocation = tuple[Allocator, tuple[int, ...], tuple[int, ...], torch.dtype]
@@ -53,7 +51,7 @@ class OnGpu:
         return self._kept[-1].data_ptr()
 
     def run(self, values: tuple[int, ...], addresses: Sequence[int]) -> None:
-        """See `Runner`."""
+        """Run at the symbols' values on the addresses of inputs, then outputs."""
         launches = self._direct.bind(values)
         with self._around(launches) as (arena, stream, captures):
             self._direct.run(launches, addresses, arena, stream, captures=captures)

@@ -95,6 +95,9 @@ class _Splitter:
         """What lies one behind the other and can be recorded."""
         now = _Stretch()
         for node in self.nodes:
+            if node.op == "output":
+                yield now
+                return
             if _is_number(node):
                 ends = not {_base(n) for n in node.all_input_nodes}.isdisjoint(now.members)
             elif node.op == "placeholder" or node.target is operator.getitem or _is_free(node):
@@ -109,8 +112,6 @@ class _Splitter:
 
     def _why_not(self, node: fx.Node) -> str:
         """Why a node cannot be recorded; nothing if it can."""
-        if node.op == "output":
-            return "it ends the graph"
         if name := unsafe([node]) or chosen([node]):
             return f"{name} cannot be recorded"
         around = [v for n in (node, *node.all_input_nodes, *_elements(node)) for v in _tensors(n)]
