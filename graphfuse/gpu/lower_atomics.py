@@ -9,6 +9,7 @@ what the one thread's access ordered (PTX ISA, memory consistency model: causali
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from graphfuse.codegen.arith import elementwise
 from graphfuse.codegen.kernel import register_type
@@ -27,6 +28,8 @@ _PAIRS = {"f16": 80, "bf16": 90}
 """Halves that are added in pairs, and from which architecture on; single ones from the same."""
 _VECTORS, _VECTORS_PTX = 90, 81
 """The first architecture and PTX version with sums of several f32."""
+_OPPOSITE = {"max": "min", "min": "max"}
+_INFINITY = {32: 0x7F80 << 16, 64: 0x7FF0 << 48}
 
 
 @lowers(effects.atomic, effects.atomic_cas)
@@ -73,6 +76,8 @@ def _perform(kernel: Kernel, op: Op, elem: Scalar, access: Access, *, returns: b
         return [from_bits(kernel, old, register_type(elem)) for old in olds]
     kind, values = str(op.attrs["kind"]), operands[0]
     name = _instruction(kernel, kind, elem, len(values))
+    if not name and kind in _OPPOSITE and elem.bits >= 32:
+        return [from_bits(kernel, _extreme(kernel, kind, elem, values[0], access, order), register_type(elem))]
     if not name:
         return [_loop(kernel, kind, elem, values[0], access, order)]
     taken = [_operand(kernel, kind, elem, v) for v in values]
@@ -124,6 +129,31 @@ def _predicated(
         return kernel.assembly(text, access.address, *operands, gives=gives, early=returns)
     text = when(text, first + 1 + len(operands), f"mov.{_zero(gives[0])};\n" if returns else "")
     return kernel.assembly(text, access.address, *operands, kernel.flag(access.predicate), gives=gives, early=returns)
+
+
+def _extreme(kernel: Kernel, kind: str, elem: Scalar, value: Reg, access: Access, order: str) -> Reg:
+    """The bits before, of a float's by integers: positive floats are in the order of their bits, negative in the other.
+
+    A NaN becomes the one that is beyond all others of both; one in memory that is not would be lost, and becomes it.
+    """
+    sign, is_min = 1 << elem.bits - 1, kind == "min"
+    nan, infinity = (-1, _INFINITY[elem.bits]) if is_min else (sign - 1, _INFINITY[elem.bits] - sign)
+    is_nan = kernel.compare("fcmp uno", value, value)
+    bits = kernel.choose(is_nan, nan, as_bits(kernel, value))
+    is_negative = kernel.compare("icmp slt", bits, 0)
+
+    def where(condition: Reg, name: str, given: Reg, *, returns: bool) -> list[Reg]:
+        inside = replace(access, predicate=kernel.both(access.predicate, condition))
+        instruction = f"atom.{order}.gpu" if returns else "red.relaxed.gpu"
+        return _predicated(kernel, instruction, f"{name}{elem.bits}", inside, [given], returns=returns)
+
+    is_positive = kernel.compare("icmp sge", bits, 0)
+    (above,) = where(is_positive, f"{kind}.s", bits, returns=True)
+    (below,) = where(is_negative, f"{_OPPOSITE[kind]}.u", bits, returns=True)
+    old = kernel.choose(is_negative, below, above)
+    was_nan = kernel.compare("icmp sgt" if is_min else "icmp ugt", old, infinity)
+    where(was_nan, "max.u" if is_min else "max.s", kernel.choose(was_nan, nan, old), returns=False)
+    return old
 
 
 def _zero(type_: str) -> str:

@@ -49,6 +49,27 @@ def test_every_kind(elem, n, target):
     check(text, arrays, target=target)
 
 
+@TARGETS
+@pytest.mark.parametrize("elem", ["f32", "f64"])
+@pytest.mark.parametrize("kind", ["min", "max"])
+def test_extremes_of_what_is_no_number(kind, elem, target):
+    """Every pair of NaN of both signs, infinities, zeros and numbers."""
+    dtype = numpy_dtype(Scalar(elem))
+    some = np.array([np.nan, np.copysign(np.nan, -1), np.inf, -np.inf, 0.0, -0.0, 1.5, -1.5, 3e-39, -3e-39], dtype)
+    x, was = (np.ascontiguousarray(a).ravel() for a in np.broadcast_arrays(some, some[:, None]))
+    text = f"""func @k(%x: ptr<{elem}>, %m: ptr<{elem}>, %r: ptr<{elem}>, %o: ptr<{elem}>) {{assume = [], grid = 1}} {{
+  %i = block.arange() {{end = 128, start = 0}} : tile<128xi64>
+  %n = block.const() {{elem = i64, shape = [128], value = {len(x)}}} : tile<128xi64>
+  %mask = block.lt(%i, %n) : tile<128xbool>
+  %v = block.load(%x, %i, %mask) : tile<128x{elem}>
+  %u = block.atomic(%m, %i, %v, %mask) {{kind = "{kind}"}} : tile<128x{elem}>
+  %old = block.atomic(%r, %i, %v, %mask) {{kind = "{kind}"}} : tile<128x{elem}>
+  block.store(%o, %i, %old, %mask)
+  return()
+}}"""
+    assert ".cas." not in check(text, [x, was, was.copy(), np.zeros_like(x)], target=target)
+
+
 MEET = """func @meet(%x: ptr<ELEM>, %sum: ptr<ELEM>) {assume = [["x", 16], ["sum", 16]], grid = 3} {
   %i = block.arange() {end = 512, start = 0} : tile<512xi64>
   %at = block.index(%i) {expr = (EXPR), names = ["i"]} : tile<512xi64>
