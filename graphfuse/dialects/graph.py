@@ -79,6 +79,12 @@ def full(*, shape: tuple[Dim, ...], elem: Scalar, value: bool | float | Expr) ->
     return Tensor(shape, elem)
 
 
+@opdef("graph.empty", Trait.PURE)
+def empty(*, shape: tuple[Dim, ...], elem: Scalar) -> Type:
+    """Memory that a scatter writes to first; what it has left out is never read. Each is its own."""
+    return Tensor(shape, elem)
+
+
 @opdef("graph.iota", Trait.PURE)
 def iota(*, shape: tuple[Dim, ...], elem: Scalar, axis: int) -> Type:
     """Element [..., i, ...] is its index along `axis`."""

@@ -11,6 +11,7 @@ from graphfuse.dialects.ranges import ranges_of
 from graphfuse.errors import UsageError
 from graphfuse.fusion.conv.winograd import winograd
 from graphfuse.fusion.passes import AS_STORED, ATTENTION, BY_PARTS, PIXELS, for_numerics
+from graphfuse.fusion.precision.few_updates import narrow_updates
 from graphfuse.fusion.precision.lower_precision import lower_precision
 from graphfuse.fusion.precision.split_f32 import split_products
 from graphfuse.fusion.products.align_rows import copy_rows
@@ -72,6 +73,12 @@ def split_keys(func: Func, *, target: str = "cuda:sm_90a") -> Func:
     return keys_in_parts(func, key_parts(_machine(target)))
 
 
+@passing("graph")
+def few_updates(func: Func, *, target: str = "cuda:sm_90a") -> Func:
+    """Combine few updates of halves where they land, instead of widening all that is there."""
+    return narrow_updates(func, _machine(target).kernels)
+
+
 def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:
     """What runs between import and partitioning (docs/numerics.md, docs/precision.md)."""
     numerics, precision, text = options.numerics, options.precision, str(target)
@@ -91,4 +98,6 @@ def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:
     aligned = (align_rows.given(target=text),) if has_wgmma else ()
     # nothing that finds equal values may run after `own_masks`
     few = (join_heads,) if strict else (join_heads, split_keys.given(target=text))
-    return (*passes, *pixels, *norms, *cuts, *searches, *parts, *aligned, own_masks, *few)
+    # as late: equal memory that nobody has written is not one
+    narrow = few_updates.given(target=text)
+    return (*passes, *pixels, *norms, *cuts, *searches, *parts, *aligned, own_masks, *few, narrow)

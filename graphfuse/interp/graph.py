@@ -254,6 +254,12 @@ def _full(context: Context, op: Op) -> Array:
     return np.full(context.dims(_shape(op)), value, value.dtype)
 
 
+def _empty(context: Context, op: Op) -> Array:
+    """Nothing that anyone may read: no number, where there is such."""
+    elem = _elem(op)
+    return np.full(context.dims(_shape(op)), np.nan if elem.is_float else 0, context.dtype(elem))
+
+
 def _shape(op: Op) -> tuple[Dim, ...]:
     """The shape of the op's first result."""
     return tensor_of(op.results[0]).shape
@@ -492,6 +498,7 @@ SEMANTICS: dict[OpDef, Semantics] = {
     graph.bitcast: _bitcast,
     graph.constant: _constant,
     graph.full: _full,
+    graph.empty: _empty,
     graph.iota: _iota,
     graph.reduce: lambda _context, op, x: reduce_array(
         x, attr(op, "axes"), attr(op, "kind"), keepdims=bool(attr(op, "keepdims"))

@@ -18,6 +18,8 @@ from graphfuse.symbolic import Dim
 
 _VIEWS = frozenset({graph.reshape, graph.permute, graph.slice_, graph.broadcast, graph.stretch, graph.flip})
 _ARITHMETIC = frozenset({graph.add, graph.sub, graph.mul})
+IN_MEMORY = frozenset({graph.constant, graph.empty})
+"""What no kernel makes."""
 _GENERATORS = frozenset({graph.full, graph.iota})
 MOST_JOINED = 4
 """Of an index into so many dims, each part is computed where it is used."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphfuse.dialects import control, graph
-from graphfuse.fusion.regions.dataflow import Dataflow, operands_inside, root_of
+from graphfuse.fusion.regions.dataflow import IN_MEMORY, Dataflow, operands_inside, root_of
 from graphfuse.fusion.regions.partition import Decision, Group, Partition, partition
 from graphfuse.fusion.regions.rules import ANY, Rules
 from graphfuse.ir.core import Block, Builder, Func, Op, OpDef, Params, Value, defined_in, tensor_of
@@ -73,7 +73,7 @@ class _Outliner:
     def run(self) -> Block:
         self.ledger += self.part.ledger
         for op in self.block.ops:
-            if op.kind is graph.constant:
+            if op.kind in IN_MEMORY:
                 self.now[op.result] = self.builder.append(replace(op)).result
         for group in self.part.groups:
             if group.kind == "loop":

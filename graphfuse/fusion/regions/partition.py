@@ -21,7 +21,7 @@ import networkx as nx
 from graphfuse.dialects import graph
 from graphfuse.fusion.regions.attention import find_attention
 from graphfuse.fusion.regions.costs import Costs, Traffic
-from graphfuse.fusion.regions.dataflow import Dataflow, operands_inside
+from graphfuse.fusion.regions.dataflow import IN_MEMORY, Dataflow, operands_inside
 from graphfuse.fusion.regions.group import Group, axes_of, domain_of
 from graphfuse.fusion.regions.legality import (
     MAX_OPS,
@@ -137,7 +137,7 @@ class _Partitioner:
         inside = {op for a, ops in attention.items() for op in ops if op is not a}
         numbers = itertools.count()
         for op in self.flow.block.ops:
-            if op.has(Trait.TERMINATOR) or op.kind is graph.constant or op in inside or self.flow.is_transparent(op):
+            if op.has(Trait.TERMINATOR) or op.kind in IN_MEMORY or op in inside or self.flow.is_transparent(op):
                 continue
             ops, kind, axes = (op,), "pointwise", ()
             if op in attention:

@@ -92,7 +92,7 @@ class _Planner:
         for op in reversed(block.ops[:-1]):
             for number, result in _in_place(op):
                 root = root_of(op.operands[number])
-                if _dies(root, op, last) and root.op in inside and root.op.kind is graph.region:
+                if _dies(root, op, last) and root.op in inside and root.op.kind in (graph.region, graph.empty):
                     self.where.setdefault(root, self.home(result))
             if op.kind is graph.concat:
                 home = self.home(op.result)
@@ -107,6 +107,8 @@ class _Planner:
         for op in block.ops[:-1]:
             if op.kind is graph.constant:
                 self.constant(op)
+            elif op.kind is graph.empty:
+                self.home(op.result)
             elif op.kind is graph.concat:
                 continue  # its parts were written in place
             elif op.kind is graph.reshape:

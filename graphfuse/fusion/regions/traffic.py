@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable, Iterator, Sequence
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.regions.dataflow import Dataflow
+from graphfuse.fusion.regions.dataflow import IN_MEMORY, Dataflow
 from graphfuse.ir.core import Op, Trait, Value
 from graphfuse.ir.types import Tensor
 from graphfuse.symbolic import Dim, Ranges, is_at_most, minimum, symbols
@@ -17,7 +17,7 @@ _LOOK_UPS = frozenset({graph.take, graph.take_along, graph.gather_nd})
 
 def is_work(flow: Dataflow, op: Op) -> bool:
     """Whether an op would be a kernel by itself."""
-    return op.kind not in (graph.constant, graph.loop) and not op.has(Trait.TERMINATOR) and not flow.is_transparent(op)
+    return op.kind not in (*IN_MEMORY, graph.loop) and not op.has(Trait.TERMINATOR) and not flow.is_transparent(op)
 
 
 def bytes_read(flow: Dataflow, ops: Sequence[Op], ranges: Ranges) -> dict[Value, Dim]:
