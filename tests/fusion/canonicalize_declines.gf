@@ -67,6 +67,16 @@ func @many_taken_of_elementwise(%x: tensor<6x8xf32>, %m: tensor<6x8xf32>, %i: te
   %v1 = graph.take_along(%v0, %i) {axis = 1} : tensor<6x3xf32>
   return(%v1)
 }
+
+// what a product is stored as is looked up in that
+func @a_look_up_of_a_rounded_product(%x: tensor<6x4xbf16>, %w: tensor<4x64xbf16>, %b: tensor<64xf32>, %i: tensor<6x1xi64>) {
+  %v0 = graph.contract(%x, %w) {elem = f32, spec = "mk,kn->mn"} : tensor<6x64xf32>
+  %v1 = graph.broadcast(%b) {shape = [6, 64]} : tensor<6x64xf32>
+  %v2 = graph.add(%v0, %v1) : tensor<6x64xf32>
+  %v3 = graph.cast(%v2) {to = bf16} : tensor<6x64xbf16>
+  %v4 = graph.take_along(%v3, %i) {axis = 1} : tensor<6x1xbf16>
+  return(%v3, %v4)
+}
 // -----
 func @zeros_of_two_signs(%x: tensor<8xf32>) {
   %least = graph.full() {elem = f32, shape = [8], value = -0.0} : tensor<8xf32>
@@ -135,4 +145,13 @@ func @many_taken_of_elementwise(%x: tensor<6x8xf32>, %m: tensor<6x8xf32>, %i: te
   %v0 = graph.sub(%x, %m) : tensor<6x8xf32>
   %v1 = graph.take_along(%v0, %i) {axis = 1} : tensor<6x3xf32>
   return(%v1)
+}
+
+func @a_look_up_of_a_rounded_product(%x: tensor<6x4xbf16>, %w: tensor<4x64xbf16>, %b: tensor<64xf32>, %i: tensor<6x1xi64>) {
+  %v0 = graph.contract(%x, %w) {elem = f32, spec = "mk,kn->mn"} : tensor<6x64xf32>
+  %v1 = graph.broadcast(%b) {shape = [6, 64]} : tensor<6x64xf32>
+  %v2 = graph.add(%v0, %v1) : tensor<6x64xf32>
+  %v3 = graph.cast(%v2) {to = bf16} : tensor<6x64xbf16>
+  %v4 = graph.take_along(%v3, %i) {axis = 1} : tensor<6x1xbf16>
+  return(%v3, %v4)
 }

@@ -442,13 +442,43 @@ def widen_what_was_looked_up(op: Op, cast: Op) -> Replacement | None:
 
 @rule(graph.take_along)
 def take_few_of_elementwise(op: Op) -> Replacement | None:
-    """take_along(f(x, y), i) = f(take_along(x, i), take_along(y, i)), where f is worth far fewer times."""
+    """take_along(f(x, y), i) = f(take_along(x, i), take_along(y, i)), where f is worth far fewer times.
+
+    Not where f ends a product: its sums, too, would be stored.
+    """
     x, i = op.operands
     f = (operand_of(x, graph.reshape) or x).op
-    if f is None or f.kind not in ELEMENTWISE or not _takes_few(op):
+    if f is None or f.kind not in ELEMENTWISE or not _takes_few(op) or _ends_product(f):
         return None
     shape = tensor_of(x).shape
     return remade(f, *(remade(op, reshaped(v, shape), i).result for v in f.operands))
+
+
+def _ends_product(f: Op) -> bool:
+    """Whether elementwise work makes something of a product, which nothing of its rows was computed for."""
+    widens = f.kind is graph.cast and tensor_of(f.result).elem.bits > tensor_of(f.operands[0]).elem.bits
+    if widens or any(is_op(_of_row(v), graph.reduce) for v in f.operands):
+        return False
+    return any(
+        v.op is not None
+        and (v.op.kind in (graph.contract, graph.conv) or (v.op.kind in ELEMENTWISE and _ends_product(v.op)))
+        for v in map(_viewed, f.operands)
+    )
+
+
+def _of_row(v: Value) -> Value:
+    """What numbers of rows are made of, as the logarithm of a sum."""
+    v = _viewed(v)
+    while v.op is not None and v.op.kind in ELEMENTWISE and len(v.op.operands) == 1:
+        v = _viewed(v.op.operands[0])
+    return v
+
+
+def _viewed(v: Value) -> Value:
+    """What is read through reshapes and broadcasts."""
+    while v.op is not None and v.op.kind in (graph.reshape, graph.broadcast):
+        v = v.op.operands[0]
+    return v
 
 
 def _takes_few(op: Op) -> bool:
