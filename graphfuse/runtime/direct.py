@@ -49,7 +49,12 @@ class Direct:
             self.shared.give(workspace)
 
     def run_in_pieces(
-        self, values: tuple[int, ...], inputs: list[T], makers: Sequence[Callable[[], T]], address: Callable[[T], int]
+        self,
+        values: tuple[int, ...],
+        inputs: list[T],
+        makers: Sequence[Callable[[], T]],
+        address: Callable[[T], int],
+        results: int,
     ) -> list[T]:
         """As `run_in_pieces` of `graphfuse.runtime.pieces`."""
         workspace = self.shared.take()
@@ -60,7 +65,7 @@ class Direct:
             def run(piece: Piece, _: Ints) -> None:
                 workspace.run(piece.records, piece.count, ready.scratch_bytes)
 
-            return run_in_pieces(ready.bound, ready.pieces, inputs, makers, address, run)
+            return run_in_pieces(ready.bound, ready.pieces, inputs, makers, address, run, results)
         finally:
             self.shared.give(workspace)
 

@@ -7,18 +7,21 @@ what the forward kept, layer by layer, and writes gradients as it goes: in piece
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 
+from graphfuse.artifact import Buffer, Executable
 from graphfuse.runtime.bound import Bound
 from graphfuse.runtime.native import address_of
 from graphfuse.runtime.planner import Ints
 
 T = TypeVar("T")
-MOST_PIECES = 16
+MOST_PIECES = 32
 """More would free memory hardly earlier."""
+APART_BYTES = 1 << 20
+"""Of an intermediate tensor that is worth an allocation of its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +38,24 @@ class Piece:
     """Inputs and outputs, by number, that no earlier piece touches."""
     ends: tuple[int, ...]
     """Those that no later piece touches."""
+
+
+def apart(executable: Executable) -> tuple[Executable, tuple[int, ...]]:
+    """The executable with its large intermediate tensors as further outputs, and the bytes of each of those.
+
+    An arena is as long as where it is fullest, while inputs and outputs may be most at another time.
+    """
+    sizes: list[int] = []
+    outputs = sum(b.kind == "output" for b in executable.plan.buffers)
+
+    def moved(b: Buffer) -> Buffer:
+        if b.kind != "arena" or not isinstance(b.nbytes, int) or b.nbytes < APART_BYTES:
+            return b
+        sizes.append(b.nbytes)
+        return replace(b, kind="output", index=outputs + len(sizes) - 1)
+
+    plan = replace(executable.plan, buffers=tuple(map(moved, executable.plan.buffers)))
+    return replace(executable, plan=plan), tuple(sizes)
 
 
 def pieces_of(bound: Bound) -> tuple[Piece, ...]:
@@ -76,13 +97,14 @@ def run_in_pieces(
     makers: Sequence[Callable[[], T]],
     address: Callable[[T], int],
     run: Callable[[Piece, Ints], None],
+    results: int,
 ) -> list[T]:
     """Run, making each output when it is first touched and forgetting each input after it was last read.
 
-    `inputs` is cleared; nobody else should hold what it had. `run` is given all addresses that there are by then,
-    which are written into the arguments of its piece.
+    Outputs past so many `results` are forgotten likewise. `inputs` is cleared; nobody else should hold what it had.
+    `run` is given all addresses that there are by then, which are written into the arguments of its piece.
     """
-    first = len(inputs)
+    first, last = len(inputs), len(inputs) + results
     addresses = np.array([*map(address, inputs), *[0] * len(makers)], np.int64)
     tensors: dict[int, T] = dict(enumerate(inputs))
     inputs.clear()
@@ -96,7 +118,7 @@ def run_in_pieces(
         bound.args[piece.slots] = addresses[piece.index] + piece.offsets
         run(piece, addresses)
         for number in piece.ends:
-            if number < first:
+            if not first <= number < last:
                 del tensors[number]
     # one that no launch touches has no elements
-    return [tensors[n] if n in tensors else make() for n, make in enumerate(makers, first)]
+    return [tensors[n] if n in tensors else make() for n, make in enumerate(makers[:results], first)]

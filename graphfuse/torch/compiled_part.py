@@ -19,6 +19,7 @@ from graphfuse.frontends.fx.sizes import dims_of
 from graphfuse.ir.core import Func
 from graphfuse.runtime.direct import MAX_BOUND, Direct
 from graphfuse.runtime.gpu.arrays import ALIGNMENT
+from graphfuse.runtime.pieces import apart
 from graphfuse.symbolic import Dim, evaluate, product
 from graphfuse.torch.quick_call import Around, quick_call
 from graphfuse.torch.runners import Allocation, OnGpu, allocator, direct
@@ -114,6 +115,8 @@ class CompiledPart(torch.nn.Module):
         self.launches = sum(1 for _ in executable.plan.walk())
         self.in_pieces = self.launches >= LEAST_LAUNCHES
         """Whether inputs that nobody else holds are freed on the way: then `run` is what to call."""
+        self._temporary: tuple[int, ...] = ()
+        """Bytes of large intermediate tensors that are outputs of what runs in pieces on a GPU."""
         self.hastened: Callable[[Callable[..., Any]], None] | None = None
         """Is given, once it is known, a quicker function of the same arguments than `forward` is."""
         self._home: Direct | OnGpu | None = None
@@ -126,6 +129,8 @@ class CompiledPart(torch.nn.Module):
 
     def forward(self, *args: Any) -> list[torch.Tensor]:
         """Compute the part."""
+        if self.in_pieces:
+            return self.run(list(args))
         home = self._home or self._load()
         tensors, values = args[: self.inputs], args[self.inputs :]
         allocations = self._allocations.get(values) or self._sized(values, tensors)
@@ -156,7 +161,9 @@ class CompiledPart(torch.nn.Module):
         for i, number in self.shared:
             makers[i] = partial(_itself, tensors[number])
         home = self._home or self._load()
-        return self._finished(home.run_in_pieces(values, tensors, makers, torch.Tensor.data_ptr), values)
+        makers += [partial(torch.empty, n, dtype=torch.uint8, device=self.device) for n in self._temporary]
+        outs = home.run_in_pieces(values, tensors, makers, torch.Tensor.data_ptr, len(allocations))
+        return self._finished(outs, values)
 
     def _finished(self, outs: list[torch.Tensor], values: tuple[int, ...]) -> list[torch.Tensor]:
         if self.watched:
@@ -211,6 +218,11 @@ class CompiledPart(torch.nn.Module):
 
     def _load(self) -> Direct | OnGpu:
         """What runs it where its tensors are."""
-        on_gpu = self.executable.is_gpu
-        self._home = OnGpu(self.executable, self.device) if on_gpu else direct(self.executable)
+        executable = self.executable
+        if not executable.is_gpu:
+            self._home = direct(executable)
+            return self._home
+        if self.in_pieces:
+            executable, self._temporary = apart(executable)
+        self._home = OnGpu(executable, self.device)
         return self._home

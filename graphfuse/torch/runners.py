@@ -62,11 +62,14 @@ class OnGpu:
         inputs: list[torch.Tensor],
         makers: Sequence[Callable[[], torch.Tensor]],
         address: Callable[[torch.Tensor], int],
+        results: int,
     ) -> list[torch.Tensor]:
         """As `Direct.run_in_pieces`."""
         launches = self._direct.bind(values)
         with self._around(launches) as (arena, stream, captures):
-            return self._direct.run_in_pieces(launches, inputs, makers, address, arena, stream, captures=captures)
+            return self._direct.run_in_pieces(
+                launches, inputs, makers, address, results, arena, stream, captures=captures
+            )
 
     @contextmanager
     def _around(self, launches: Launches) -> Generator[tuple[int, int, bool]]:

@@ -31,7 +31,8 @@ def run(direct, driver, n, *, pieces=False):
             driver.copy_in(address, array.ctypes.data, array.nbytes, 0)
     if pieces:
         made = [lambda a=a: a for a in addresses[len(given) :]]
-        assert direct.run_in_pieces(launches, addresses[: len(given)], made, int, arena, 0) == addresses[len(given) :]
+        made = direct.run_in_pieces(launches, addresses[: len(given)], made, int, len(made), arena, 0)
+        assert made == addresses[len(given) :]
     else:
         direct.run(launches, addresses, arena, 0)
     with direct.context.current():

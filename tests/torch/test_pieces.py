@@ -7,7 +7,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from graphfuse.torch import compiled_part  # noqa: E402 - they import torch
+from benchmarks.emulated_torch import emulated  # noqa: E402 - they import torch
+from graphfuse.runtime import pieces  # noqa: E402
+from graphfuse.torch import compiled_part  # noqa: E402
 from tests.torch.support import compiled, recorded_graphs  # noqa: E402
 
 
@@ -72,3 +74,32 @@ def test_another_thread_calls_in_the_midst_of_a_call(monkeypatch):
     assert len(found) == 3
     for x, got in found:
         torch.testing.assert_close(got, [x.exp().sum(1), x.sum(0).exp()])
+
+
+def test_large_intermediate_tensors_come_and_go(monkeypatch):
+    """On a GPU: each is there from its first launch to its last."""
+    monkeypatch.setattr(pieces, "APART_BYTES", 64)
+    made: list[weakref.ref] = []
+    most = 0
+    empty = torch.empty
+
+    def counted(*size, **how):
+        nonlocal most
+        tensor = empty(*size, **how)
+        made.append(weakref.ref(tensor))
+        most = max(most, sum(ref() is not None for ref in made))
+        return tensor
+
+    def fn(x):
+        for i in range(12):
+            x = x.cumsum(i % 2).exp() / 100
+        return x.sum()
+
+    x = torch.rand(5, 7)
+    with emulated(), recorded_graphs() as graphs, torch.no_grad():
+        found = compiled(fn)(x)
+        ((part,),) = [g.parts for g in graphs]
+        monkeypatch.setattr(torch, "empty", counted)
+        torch.testing.assert_close(part.run([x]), [found])
+    torch.testing.assert_close(found, fn(x))
+    assert len(made) > 8 and most < 5

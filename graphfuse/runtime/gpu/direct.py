@@ -77,6 +77,7 @@ class GpuDirect:
         inputs: list[T],
         makers: Sequence[Callable[[], T]],
         address: Callable[[T], int],
+        results: int,
         arena: int,
         stream: int,
         *,
@@ -91,7 +92,7 @@ class GpuDirect:
                 launches.point_maps(self._driver, addresses, arena, launches.items[piece.first : end])
                 self._guarded(launches, lambda: launches.run_some(self._driver, stream, piece.first, end))
 
-            return run_in_pieces(launches.bound, launches.pieces, inputs, makers, address, run)
+            return run_in_pieces(launches.bound, launches.pieces, inputs, makers, address, run, results)
 
     def _guarded(self, launches: Launches, work: Callable[[], None]) -> None:
         self.context.guarded(lambda: described(launches.items[launches.at], self._template.leaves), work)
