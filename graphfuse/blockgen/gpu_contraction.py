@@ -265,9 +265,12 @@ class GpuContraction(ContractionKernel):
         depth = self._whole_steps(step) if step else product(self.work.depth)
         size = max(element_of(v).bytes for v in (self.work.lhs, self.work.rhs))
         sizes = self._typical(m), self._typical(n), self._typical(depth) * size
-        return Product(*sizes, batch, len(self.work.terms), len(self.works))
+        made = Product(*sizes, batch, len(self.work.terms), len(self.works))
+        if feed.step:
+            return replace(made, windows=True, step_bytes=feed.step * size)
+        return replace(made, aligned=self._has_whole_sectors(feed)) if feed.boxes else made
 
-    def has_whole_sectors(self, feed: Feed) -> bool:
+    def _has_whole_sectors(self, feed: Feed) -> bool:
         """Whether lines of boxes begin at whole sectors of memory."""
         whole = SECTOR_BYTES // element_of(self.work.lhs).bytes
         return all(exact_div(d, whole) is not None for b in feed.boxes for d in (*b.box.strides[:-1], b.box.offset))
@@ -282,13 +285,12 @@ class GpuContraction(ContractionKernel):
         elem = max((element_of(self.work.lhs), element_of(self.work.rhs)), key=lambda e: e.bytes)
         made = self.described(feed)
         if feed.step:
-            made = replace(made, windows=True, epilogue_ns=self._epilogue_ns())
+            made = replace(made, epilogue_ns=self._epilogue_ns())
             tiles = boxed_tiles(self.machine, elem, made, step=feed.step)
         elif feed.boxes:
             ns = self._epilogue_ns()
             exchanges = ns > self.machine.gpu.epilogue.plain_ns and self._is_stored_by_lanes()
             made = replace(made, in_lines=self._has_lines_of_columns(), exchanges=exchanges, epilogue_ns=ns)
-            made = replace(made, aligned=self.has_whole_sectors(feed))
             tiles = boxed_tiles(self.machine, elem, made, step=self._line_step())
         else:
             by_registers, copied = self._passes_registers(), self._is_copied(rows)

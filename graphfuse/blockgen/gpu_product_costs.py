@@ -7,7 +7,7 @@ as long. A copy that moves the rows apart costs a launch and the way of the oper
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from graphfuse.blockgen.gpu_contraction import GpuContraction
@@ -48,7 +48,6 @@ class ProductCosts:
         feed = kernel.feed()
         made = kernel.described(feed)
         if feed.boxes:
-            made = replace(made, windows=feed.step > 0, aligned=feed.step > 0 or kernel.has_whole_sectors(feed))
             total = microseconds(wgmma_tile(self.machine, made), self.machine, made)
         else:
             total = _single_loads_us(self.machine, made, element_of(op.operands[0]).bytes)

@@ -36,6 +36,8 @@ class Product:
     """Rows in memory are whole sectors."""
     windows: bool = False
     """The operand of m rows is an image that is read in windows."""
+    step_bytes: int = STEP_BYTES
+    """Of K in a step: fewer where taps of an image have fewer."""
     in_lines: bool = False
     """Memory runs along the n columns: tiles of 96 would be copied in thirds of half a line."""
     exchanges: bool = False
@@ -47,7 +49,7 @@ class Product:
     @property
     def steps(self) -> int:
         """Along K, of all terms."""
-        return -(-self.k_bytes // STEP_BYTES) * max(self.terms, 1)
+        return -(-self.k_bytes // self.step_bytes) * max(self.terms, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +168,9 @@ def microseconds(tile: WgmmaTile, machine: Machine, p: Product) -> float:
     costs, multiprocessors = machine.gpu.wgmma, machine.multiprocessors
     steps = p.steps
     tiles = -(-p.m // (tile.m * tile.rows)) * -(-p.n // (tile.n * tile.columns)) * p.batch
-    area = tile.m * tile.n * p.results
+    area, part = tile.m * tile.n * p.results, p.step_bytes / STEP_BYTES
     # boxes are cut off where the matrix ends, in groups of eight rows
-    nbytes = (min(tile.m, -(-p.m // 8) * 8) / tile.columns + tile.n * p.results / tile.rows) * STEP_BYTES
+    nbytes = (min(tile.m, -(-p.m // 8) * 8) / tile.columns + tile.n * p.results / tile.rows) * p.step_bytes
     together = tile.split * tile.shared
     # clusters do not span parts of the machine, so that fewer of them run at once
     at_once = max(1, multiprocessors if together == 1 else int(multiprocessors * dict(costs.clusters)[together]))
@@ -179,7 +181,7 @@ def microseconds(tile: WgmmaTile, machine: Machine, p: Product) -> float:
         way *= costs.half_ring
     if tile.split > 1:
         way = max(way, min(tiles, at_once) * tile.split * nbytes * costs.apart_ns)
-    mma = area * costs.element_ns * (costs.narrow if p.results > 1 and tile.n < costs.wide else 1)
+    mma = area * part * costs.element_ns * (costs.narrow if p.results > 1 and tile.n < costs.wide else 1)
     step = max(mma, way, costs.step_ns if tile.shared == 1 else costs.shared_step_ns)
     if tile.pingpong and tile.shared > 1 and area <= costs.small:
         step *= costs.pingpong_shared
@@ -187,7 +189,7 @@ def microseconds(tile: WgmmaTile, machine: Machine, p: Product) -> float:
     epilogue = area * (machine.gpu.epilogue.store_ns + p.epilogue_ns) / tile.split / (1 if one else 2)
     between = epilogue * costs.overlapped if tile.pingpong else epilogue + costs.turn_ns
     busy = (rounds * -(-steps // tile.split) * step + (rounds - 1) * between + epilogue) / 1e3 + costs.fill_us
-    energy = tiles * tile.shared * steps * (area * costs.element_energy_us + nbytes * costs.byte_energy_us)
+    energy = tiles * tile.shared * steps * (area * part * costs.element_energy_us + nbytes * costs.byte_energy_us)
     exchange = 0.0
     if tile.split > 1:
         exchange = dict(costs.windows_exchange_us if p.windows else costs.exchange_us)[tile.split]

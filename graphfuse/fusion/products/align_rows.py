@@ -47,12 +47,14 @@ from graphfuse.fusion.simplify.simplify_movement import grown, reshaped, sliced
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_ints, remade, tensor_of
 from graphfuse.ir.rewrite import Replacement, common_subexpressions, dead_code, readers, rebuild
 from graphfuse.ir.types import BF16, F16
-from graphfuse.symbolic import product
+from graphfuse.symbolic import product, static
 
 OFTEN = 512
 """Positions at which weights are read that are worth a copy."""
 UNIT = 16
 """Elements of 2 bytes in a sector of memory."""
+LINE = 64
+"""The same in a line of shared memory, of which a step of a convolution has one tap: fewer channels make more steps."""
 _VIEWS = (graph.reshape, graph.slice_, graph.cast)
 Row = tuple[int, int]
 """How many trailing dims of an operand are copied as a row, and by how many elements that grows; (0, 0) leaves it."""
@@ -184,10 +186,20 @@ def cheapest_rows(op: Op, costs: Costs) -> tuple[Row, ...]:
     """Which operands of a product to copy."""
     if costs.stays(op):
         return _channels_last(op)
-    as_stored, *copied = itertools.product(*({STAYS: None, _row(op, side): None} for side in range(2)))
+    as_stored, *copied = itertools.product(*(_rows(op, side) for side in range(2)))
     times = {rows: costs.us(_copied(op, rows)) for rows in copied}
     best = min(times, key=times.__getitem__, default=as_stored)
     return best if times and times[best] * costs.gain <= costs.us(op) else as_stored
+
+
+def _rows(op: Op, side: int) -> tuple[Row, ...]:
+    """The ways to store an operand."""
+    row = _row(op, side)
+    rows = {STAYS: None, row: None}
+    if op.kind is graph.conv and side == 0 and row != STAYS and op.attrs.get("groups", 1) == 1:
+        channels = static(tensor_of(op.operands[side]).shape[-1])
+        rows[1, -channels % LINE] = None
+    return tuple(rows)
 
 
 def _channels_last(op: Op) -> tuple[Row, ...]:
