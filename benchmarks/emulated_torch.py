@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from graphfuse.frontends.fx import lowering
 from graphfuse.gpu import code
 from graphfuse.gpu.emulator.driver import EmulatedDriver
 from graphfuse.gpu.emulator.report import Report
@@ -62,6 +63,7 @@ def emulated(arch: str = ARCH) -> Iterator[list[tuple[str, Report]]]:
     target = Target.parse(f"cuda:{arch}")
     with (
         patch.object(build, "target_of", lambda _: target),
+        patch.object(lowering, "runs_on_cpu", lambda _: False),
         patch.object(compiled_part, "OnGpu", lambda executable, _: OnEmulator(executable, driver)),
         patch.dict(os.environ, {"GRAPHFUSE_CACHE": "0"}),
     ):
@@ -74,6 +76,7 @@ def compiled_only(arch: str = ARCH) -> Iterator[None]:
     target = Target.parse(f"cuda:{arch}")
     with (
         patch.object(build, "target_of", lambda _: target),
+        patch.object(lowering, "runs_on_cpu", lambda _: False),
         patch.object(compiled_part.CompiledPart, "forward", _results),
         patch.object(compiled_part.CompiledPart, "run", lambda part, args: _results(part, *args)),
         patch.object(torch.nn.Module, "_apply", _converted),

@@ -1,38 +1,42 @@
-"""Emits sorted selections for GPUs: each choice is the best of the elements that come after the last one.
+"""Emits sorted selections for GPUs: lines, or chunks of longer ones, are sorted in registers.
 
-Elements become integers that order like them, held in registers; several short lines share a program, and longer lines
-are read again for each choice.
+Elements become integers that differ (`sort_keys.py`). Of a longer line a program keeps the first so far, with which it
+merges the first of each chunk; what is more than it can keep it finds in several walks.
 """
 
 from __future__ import annotations
 
 from graphfuse.blockgen.evaluate import Lane
 from graphfuse.blockgen.gpu_tiles import (
+    SECTOR_BYTES,
     at_most,
     fitting,
     in_chunks,
     lane_along,
+    lines_of_program,
     power_of_two,
     tiled_programs,
     warps_for,
 )
 from graphfuse.blockgen.index import Index
-from graphfuse.blockgen.kernel import Kernel, element_of
+from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, across
 from graphfuse.blockgen.movement import shape_of
-from graphfuse.blockgen.ordering import key_elem, ordered
-from graphfuse.dialects import block, graph
-from graphfuse.dialects.elementwise import neutral
+from graphfuse.blockgen.sort_keys import Keys, SortKeys
+from graphfuse.dialects import block, gpu, graph
 from graphfuse.ir.core import Func, Op, Value, attr_int, tile_of
-from graphfuse.ir.types import I64
-from graphfuse.symbolic import Dim
+from graphfuse.symbolic import Dim, ceildiv
 
-LONGEST = 4096
-"""Elements of a line whose choices are made in registers."""
+HELD_BYTES = 64 << 10
+"""Of the integers of a line that registers hold."""
+LEAST_TILE, TILE = 256, 2048
+"""Elements of a program that short lines are put together to: where lines are few, and where they are many."""
+PER_THREAD = 64
+"""Bytes of integers that a thread holds, while there are warps for that."""
 
 
 def emit(kernel: Kernel) -> Func:
-    """Lines in registers, several to a program when they are short; longer lines are read again for each choice."""
+    """Programs of one line, or of several short ones."""
     (op,) = (op for op in kernel.body.ops if op.kind is graph.topk)
     return _TopK(kernel, op).emit()
 
@@ -44,41 +48,46 @@ class _TopK:
         self.kernel, self.op = kernel, op
         (self.x,) = op.operands
         self.shape, self.axis = shape_of(self.x), attr_int(op, "axis")
-        self.extent = self.shape[self.axis]
+        self.extent, self.wanted = self.shape[self.axis], shape_of(op.results[0])[self.axis]
         self.outer = (*self.shape[: self.axis], *self.shape[self.axis + 1 :])
         self.columns = self.axis < len(self.outer)
         """Whether lines are next to one another in memory."""
-        self.stored = dict(zip(kernel.outputs, kernel.stores, strict=True))
+        ranges = kernel.space.ranges
+        longest, most = at_most(self.extent, ranges), power_of_two(at_most(self.wanted, ranges))
+        self.sorting = SortKeys(kernel.ev, element_of(self.x), longest, falling=bool(op.attrs.get("largest", True)))
+        room = HELD_BYTES // self.sorting.bytes
+        self.is_held = longest <= room
+        self.width = max(2, power_of_two(longest)) if self.is_held else room // 2
+        self.count = min(most, self.width)
+        """So many are found in one walk."""
+        self.walks: Dim = 1 if most <= self.count else ceildiv(self.wanted, self.count)
 
     def emit(self) -> Func:
         """Grid over lines."""
         kernel, ev = self.kernel, self.kernel.ev
-        ranges = kernel.space.ranges
-        self.width = max(2, min(LONGEST, power_of_two(at_most(self.extent, ranges))))
-        height = fitting(self.outer[-1], 1, max(1, 1024 // self.width), ranges) if self.outer else 1
+        height = self._lines()
         grid, self.lines, self.at = tiled_programs(kernel, self.outer, {len(self.outer) - 1: height})
-        count = shape_of(self.op.results[0])[self.axis]
-        if at_most(self.extent, ranges) <= self.width:
-            lane, position = lane_along(kernel, self.extent, self.width, 0)
-            with ev.lanes_as(*self._ordered(lane)):
-                keys, numbers = self._keys(position), self._numbers(position)
-                live = ev.live_lanes()
 
-            def best(last: Carried) -> tuple[Value, Value]:
-                return self._best(keys, self._after(keys, numbers, live, last), numbers)
-        else:
-            best = self._best_of_chunks
-        key = key_elem(element_of(self.x))
-        nothing = ev.const(0, key, self._line_shape()), ev.const(-1, I64, self._line_shape())
+        def walk(number: Dim, after: Carried) -> list[Value]:
+            keys = self._first(after if self.walks != 1 else ())
+            self._store(number * self.count, keys)
+            return self._next(keys) if self.walks != 1 else []
 
-        def choose(rank: Dim, last: Carried) -> list[Value]:
-            found = best(last)
-            self._store(rank, found[1])
-            return list(found)
+        line = self._shape(1)
+        least = [ev.const(t.limits[0], t, line) for t in self.sorting.types] if self.walks != 1 else []
+        ev.loop("s", self.walks, walk, least)
+        warps = warps_for(self.width * height * self.sorting.bytes, PER_THREAD, 16)
+        return kernel.finish(grid, 1 + self.extent * self.walks // 64, {"warps": warps})
 
-        ev.loop("s", count, choose, nothing)
-        work = 1 + self.extent * count // 64
-        return kernel.finish(grid, work, {"warps": warps_for(self.width * height, 8)})
+    def _lines(self) -> int:
+        """Of a program."""
+        if not self.outer:
+            return 1
+        ranges = self.kernel.space.ranges
+        most = max(1, HELD_BYTES // self.sorting.bytes // self.width)
+        least = min(most, SECTOR_BYTES // element_of(self.x).bytes) if self.columns else 1
+        wanted = lines_of_program(self.kernel, positions(self.outer), self.width, TILE, LEAST_TILE)
+        return fitting(self.outer[-1], least, min(most, max(least, wanted)), ranges)
 
     def _ordered(self, lane: Lane) -> list[Lane]:
         """Lanes in the order of their dims."""
@@ -88,68 +97,59 @@ class _TopK:
     def _along(self) -> int:
         return 0 if self.columns else len(self.lines)
 
-    def _line_shape(self) -> tuple[int, ...] | None:
-        """A value per line: None for one line."""
-        return tuple(n.extent for n in self._ordered(Lane("", 1))) if self.lines else None
+    def _shape(self, size: int) -> tuple[int, ...]:
+        return tuple(n.extent for n in self._ordered(Lane("", size)))
 
     def _index(self, position: Dim) -> Index:
         return (*self.at[: self.axis], position, *self.at[self.axis :])
 
-    def _keys(self, position: Dim) -> Value:
-        """Integers that are larger the sooner an element is chosen, equal where the index decides."""
+    def _first(self, after: Carried) -> Keys:
+        """The first of a line, in order, from some integers on, if any are given."""
+        kernel, sorting = self.kernel, self.sorting
+        if self.is_held:
+            lane, position = lane_along(kernel, self.extent, self.width, 0)
+            return self._sorted(self._keys(lane, position, after))
+
+        def chunk(lane: Lane, position: Dim, kept: Carried) -> Keys:
+            found = self._sorted(self._keys(lane, position, after), falling=True)
+            return self._sorted(sorting.select(sorting.before(kept, found), kept, found))
+
+        return in_chunks(kernel, self.extent, self.width, chunk, sorting.last(self._shape(self.count)))
+
+    def _sorted(self, keys: Keys, *, falling: bool = False) -> Keys:
+        return self.kernel.ev.builder.op(gpu.sort, *keys, axis=self._along, count=self.count, falling=falling).results
+
+    def _keys(self, lane: Lane, position: Dim, after: Carried) -> Keys:
+        """A part of a line; what does not count comes last."""
+        ev, sorting = self.kernel.ev, self.sorting
+        with ev.lanes_as(*self._ordered(lane)):
+            shape, live = ev.full_shape(), ev.live_lanes()
+            values = (ev.value(self.x, self._index(position)), ev.index(position))
+            keys = sorting.of(*(ev.shaped(v, shape) for v in values))
+            if after:
+                late = sorting.before(tuple(ev.shaped(v, shape) for v in after), keys)
+                live = late if live is None else ev.emit(block.and_, live, late)
+            return keys if live is None else sorting.select(live, keys, sorting.last(shape))
+
+    def _next(self, keys: Keys) -> list[Value]:
+        """What comes after all of some keys, for each line."""
+        ev, out = self.kernel.ev, list[Value]()
+        shape = tile_of(keys[0]).shape
+        for key, elem in zip(keys, self.sorting.types, strict=True):
+            best = across(ev, "max", key, (self._along,), elem)
+            out.append(ev.shaped(best, self._shape(1)))
+            if len(out) < len(keys):
+                same = ev.emit(block.eq, key, ev.shaped(best, shape))
+                keys = (key, ev.emit(block.select, same, keys[1], ev.const(elem.limits[0], elem, shape)))
+        out[-1] = ev.emit(block.add, out[-1], ev.const(1, self.sorting.types[-1], self._shape(1)))
+        return out
+
+    def _store(self, first: Dim, keys: Keys) -> None:
         ev = self.kernel.ev
-        keys = ordered(self.kernel.ev, ev.shaped(ev.value(self.x, self._index(position)), ev.full_shape()))
-        return keys if self.op.attrs.get("largest", True) else ev.emit(block.ELEMENTWISE["not"], keys)
-
-    def _numbers(self, position: Dim) -> Value:
-        ev = self.kernel.ev
-        return ev.shaped(ev.index(position), ev.full_shape())
-
-    def _after(self, keys: Value, numbers: Value, live: Value | None, last: Carried) -> Value:
-        """Which elements exist and come after the last choice (number -1: none yet)."""
-        ev = self.kernel.ev
-        shape = tile_of(keys).shape
-        key, number = (ev.shaped(v, shape) for v in last)
-        fresh = ev.emit(block.lt, number, ev.const(0, I64, shape))
-        later = ev.emit(block.and_, ev.emit(block.eq, keys, key), ev.emit(block.lt, number, numbers))
-        after = ev.emit(block.or_, ev.emit(block.or_, fresh, ev.emit(block.lt, keys, key)), later)
-        return after if live is None else ev.emit(block.and_, after, live)
-
-    def _best(self, keys: Value, candidates: Value, numbers: Value) -> tuple[Value, Value]:
-        """The largest key among candidates and the least number that has it."""
-        ev = self.kernel.ev
-        shape, elem = tile_of(keys).shape, block.elem_of(keys.type)
-        low, far = ev.const(neutral("max", elem), elem, shape), ev.const(neutral("min", I64), I64, shape)
-        best = across(ev, "max", ev.emit(block.select, candidates, keys, low), (self._along,), elem)
-        same = ev.emit(block.and_, candidates, ev.emit(block.eq, keys, ev.shaped(best, shape)))
-        return best, across(ev, "min", ev.emit(block.select, same, numbers, far), (self._along,), I64)
-
-    def _best_of_chunks(self, last: Carried) -> tuple[Value, Value]:
-        """The same for a line that is read in chunks: each lane keeps its best."""
-        kernel, ev = self.kernel, self.kernel.ev
-        elem = key_elem(element_of(self.x))
-        shape = tuple(lane.extent for lane in self._ordered(Lane("", self.width)))
-
-        def chunk(lane: Lane, position: Dim, carried: Carried) -> list[Value]:
-            with ev.lanes_as(*self._ordered(lane)):
-                keys, numbers = self._keys(position), self._numbers(position)
-                candidates = self._after(keys, numbers, ev.live_lanes(), last)
-                empty = ev.emit(block.lt, carried[1], ev.const(0, I64, shape))
-                better = ev.emit(block.or_, empty, ev.emit(block.lt, carried[0], keys))
-                better = ev.emit(block.and_, better, candidates)
-                pairs = zip((keys, numbers), carried, strict=True)
-                return [ev.emit(block.select, better, new, old) for new, old in pairs]
-
-        start = ev.const(neutral("max", elem), elem, shape), ev.const(-1, I64, shape)
-        keys, numbers = in_chunks(kernel, self.extent, self.width, chunk, start)
-        return self._best(keys, ev.emit(block.ge, numbers, ev.const(0, I64, shape)), numbers)
-
-    def _store(self, rank: Dim, number: Value) -> None:
-        ev = self.kernel.ev
-        chosen = ev.bind("g", 0, self.extent - 1, number)
-        values, numbers = self.op.results
-        with ev.lanes_as(*self._ordered(Lane("", 1))) if self.lines else ev.lanes_as():
-            if values in self.stored:
-                ev.store(self.stored[values], self._index(rank), ev.value(self.x, self._index(chosen)))
-            if numbers in self.stored:
-                ev.store(self.stored[numbers], self._index(rank), number)
+        lane, rank = lane_along(self.kernel, self.wanted, self.count, first)
+        codes = zip(self.op.results, (self.sorting.elements, self.sorting.places), strict=True)
+        stored = dict(zip(self.kernel.outputs, self.kernel.stores, strict=True))
+        with ev.lanes_as(*self._ordered(lane)):
+            for value, code in codes:
+                if value in stored:
+                    ev.store(stored[value], self._index(rank), code(keys))

@@ -10,7 +10,7 @@ from graphfuse.ir.types import Ptr
 from graphfuse.symbolic import substitute, sym
 
 ATOMICS = (effects.atomic, effects.atomic_cas)
-STAGED = (gpu.convert_layout, block.reduce, block.scan, block.dot)
+STAGED = (gpu.convert_layout, gpu.sort, block.reduce, block.scan, block.dot)
 """Ops that may pass data between threads through staging memory."""
 
 

@@ -103,6 +103,7 @@ FAMILIES: dict[str, Callable[[], Victim]] = {
     "scatter": lambda: _swept("scatter_add-f32-plain-odd-sm_80"),
     "scatter to few places": lambda: _swept("scatter_few-f32-plain-odd-sm_80"),
     "topk": lambda: _swept("topk_of_columns-f32-plain-odd-sm_80"),
+    "lines in order": lambda: _swept("in_order-f32-plain-odd-sm_80"),
     "product by wgmma": lambda: _product(Gemm(256, 256, 320, attrs=RING), blocks=1),
     "product by pingpong": lambda: _product(
         Gemm(192, 256, 320, (64, 128, 64), attrs=(("schedule", '"pingpong"'), ("ring", "2"))), blocks=1
@@ -146,6 +147,7 @@ BOUNDS = "out of bounds"
 WGMMA = ("product by wgmma", "product by pingpong", "product by a cluster")
 COPIES = ("product by cp.async, 2 steps", "product by cp.async, 3 steps")
 MMA = ("product by mma", "convolution", "attention", *COPIES)
+WARP_BARRIER = r"bar\.warp\.sync\s+\S+;"
 BARRIER, WAIT = r"bar\.sync[ \t]+0;", r"@p bra DONE;\s*bra WAIT;"
 SHUFFLE, ITSELF = r"(shfl\.sync\.bfly\.b32 [^;]*), \d+, 31", r"\1, 0, 31"
 TENSOR = r"cp\.async\.bulk\.tensor\.2d\."
@@ -157,9 +159,8 @@ BUGS = (
         RACE, which=()),
     Bug("a barrier is left out", ("long rows",), BARRIER, "", RACE, which=(0, 1)),
     Bug("a barrier is left out", ("scatter to few places",), BARRIER, "", RACE, which=()),
-    Bug("a barrier is left out", ("topk",), BARRIER, "", RACE, which=(1, 2)),
     Bug("a barrier is left out", ("product by mma", "convolution"), BARRIER, "", RACE, which=(1,)),
-    Bug("a warp's barrier is left out", ("product by mma",), r"bar\.warp\.sync\s+\S+;", "", RACE, which=()),
+    Bug("a warp's barrier is left out", ("product by mma", "lines in order"), WARP_BARRIER, "", RACE, which=()),
     # masks
     Bug("a mask lets one more through", ("pointwise", "rows", "long rows", "positions", "convolution", "attention"),
         LESS, SAME, BOUNDS),

@@ -164,6 +164,7 @@ KINDS = {
     "topk": Kind("topk", NUMBERS, "t, j = topk(@V) {k = 1, axis = 1}; return(t, j)"),
     "topk_of_columns": Kind("topk", NUMBERS, "t, j = topk(@V) {k = 3, axis = 0, largest = false}; return(t, j)",
                             sizes={s: SIZES[s] for s in ("whole", "odd", "small")}),
+    "in_order": Kind("topk", NUMBERS, "t, j = topk(@V) {k = @C, axis = 1, largest = false}; return(t, j)"),
 }  # fmt: skip
 """By name; several of one region where its emitter has several schedules."""
 WIDER = {"i8": "i32", "u8": "i32", "f16": "f32", "bf16": "f32", "f8e4m3": "f32", "f8e5m2": "f32"}

@@ -27,6 +27,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.utils import _pytree as pytree
 
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of
@@ -145,6 +146,11 @@ def name_of(argument: str) -> str:
     return {"from": "from_"}.get(argument, argument)
 
 
+def runs_on_cpu(fake: Any) -> bool:
+    """Whether the part of a fake tensor is compiled for a CPU."""
+    return fake.device.type == "cpu"
+
+
 def wide_elem(elem: Scalar) -> Scalar:
     """What torch computes an element in."""
     return F32 if elem.is_float and elem.bits < 32 else elem
@@ -185,6 +191,11 @@ class Call:
     def shape(self) -> tuple[Dim, ...]:
         """The shape of the first result."""
         return self.out.shape
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether a CPU computes it."""
+        return runs_on_cpu(pytree.tree_leaves(self.result)[0])
 
     def want(self, condition: bool, reason: str) -> None:
         """Decline unless `condition` holds."""

@@ -141,6 +141,8 @@ class _Wanted:
         owner = value.owner
         if isinstance(owner, Op):
             yield from self._operands(owner, value, layout)
+            if owner.kind is gpu.sort:
+                yield from ((v, layout) for v in owner.results)
         elif owner in self.loops and (loop := self.loops[owner]).kind in LOOPS:
             first = 1 if loop.kind is control.for_ else 0
             yield from self._loop(loop, value.index - first, layout)
@@ -311,8 +313,8 @@ class _Typer(Remaker):
     def op(self, op: Op) -> None:
         operands = [self._operand(op, i) for i in range(len(op.operands))]
         attrs: dict[str, Attr] = dict(op.attrs)
-        if "layout" in op.kind.takes.attrs and len(op.results) == 1 and isinstance(op.result.type, Tile):
-            attrs["layout"] = self.layouts[op.result]
+        if "layout" in op.kind.takes.attrs and isinstance(op.types[0], Tile):
+            attrs["layout"] = self.layouts[op.results[0]]
         self._owners |= {b.terminator: op for b in op.bodies}
         bodies = tuple(self._body(b) for b in op.bodies)
         hint = op.hints[0] if op.hints else ""
@@ -360,6 +362,8 @@ class _Typer(Remaker):
             return next(self.layouts[v] for v in op.operands if isinstance(v.type, Tile))
         if op.kind is block.dot:
             return dot_layouts.operand_layout(op, i, dot_layouts.usable(op, self.layouts[op.result]))
+        if op.kind is gpu.sort:
+            return self.layouts[op.operands[0]]
         if op.kind is block.scan:
             layout, axis = self.layouts[op.result], attr_int(op, "axis")
             return layout if owners(layout, axis) else scan_layout(layout.shape, axis, 1, layout.size(WARP))
