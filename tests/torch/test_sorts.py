@@ -11,7 +11,9 @@ torch = pytest.importorskip("torch")
 from benchmarks.emulated_torch import emulated  # noqa: E402
 from tests.torch.support import check, left_to_torch, recorded_graphs  # noqa: E402
 
-NUMBERS = [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.int32, torch.int8, torch.uint8]
+NUMBERS = [
+    torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int64, torch.int32, torch.int8, torch.uint8,
+]  # fmt: skip
 
 
 def lines(shape, dtype):
@@ -61,6 +63,31 @@ def test_the_first(k) -> None:
 def test_the_first_of_long_lines() -> None:
     x = torch.randperm(40000, generator=torch.Generator().manual_seed(0)).reshape(2, 20000).int()
     same(lambda x: x.topk(50), x)
+
+
+LONG = [(torch.float16, 16500), (torch.float32, 8200), (torch.float64, 4100), (torch.int64, 4100), (torch.uint8, 16500)]
+
+
+@pytest.mark.parametrize(("dtype", "size"), [*((d, 131) for d in NUMBERS), *LONG])
+def test_elements_by_rank(dtype, size) -> None:
+    x = lines((2, size), dtype)
+    if dtype.is_floating_point:
+        x[1] = x[1].nan_to_num()
+    for fn in (lambda x: x.median(-1), lambda x: x.nanmedian(-1), lambda x: x.t().kthvalue(size // 3, 0)):
+        torch._dynamo.reset()
+        with emulated(), recorded_graphs() as graphs:
+            found, place = torch.compile(fn, backend="graphfuse")(x)
+        assert not left_to_torch(graphs)
+        torch.testing.assert_close(found, fn(x)[0], rtol=0, atol=0, equal_nan=True)
+        torch.testing.assert_close(x.gather(1, place[:, None])[:, 0], found, rtol=0, atol=0, equal_nan=True)
+
+
+def test_ranks_in_many_long_lines_are_left_to_torch() -> None:
+    torch._dynamo.reset()
+    with emulated(), recorded_graphs() as graphs:
+        torch.compile(lambda x: (x + x).kthvalue(3), backend="graphfuse", dynamic=False)(torch.zeros(40, 9000))
+    why = "more than 32 lines of more than 8192 elements, or it is not known how many"
+    assert left_to_torch(graphs) == {"kthvalue": why}
 
 
 def test_nothing() -> None:

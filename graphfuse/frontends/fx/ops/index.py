@@ -14,7 +14,7 @@ from graphfuse.dialects import graph
 from graphfuse.frontends.emit import elem_of, shape_of
 from graphfuse.frontends.fx.lowering import Call, lowers
 from graphfuse.ir.core import Value
-from graphfuse.ir.types import BOOL, I64
+from graphfuse.ir.types import BOOL, I64, Scalar
 from graphfuse.symbolic import Dim
 
 aten = torch.ops.aten
@@ -85,15 +85,20 @@ def joined(c: Call, x: Value, indices: Sequence[Value | None], *, trusted: bool)
 # selections
 
 
+def sorted_at_once(elem: Scalar) -> int:
+    """Elements of a line that a GPU's block of threads sorts: as many as it holds with their places."""
+    return SORTED_BYTES // max(4, 2 * elem.bytes)
+
+
 @lowers(aten.topk.default)
 def topk(c: Call, self: Value, k: Dim, axis: int, largest: bool = True, sorted: bool = True) -> Sequence[Value]:
-    elem, size = elem_of(self), shape_of(self)[axis]
+    size = shape_of(self)[axis]
     most = MOST_SELECTED
     if not c.on_cpu:
-        held = SORTED_BYTES // max(4, 2 * elem.bytes)  # with their places
+        held = sorted_at_once(elem_of(self))
         most = held if isinstance(size, int) and size <= held else MOST_KEPT
     c.want(isinstance(k, int) and k <= most, f"it selects more than {most} elements of a line")
-    c.want(elem != BOOL, "a selection of bool")
+    c.want(elem_of(self) != BOOL, "a selection of bool")
     return c.e.op(graph.topk, self, k=k, axis=axis, largest=largest).results
 
 
