@@ -37,7 +37,7 @@ HELD_BYTES = 64 << 10
 LEAST_TILE, TILE = 256, 2048
 """Elements of a program that short lines are put together to: where lines are few, and where they are many."""
 PER_THREAD = 64
-"""Bytes of integers that a thread holds, while there are warps for that."""
+"""Bytes of integers that a thread holds, of large tiles twice as many: the more it holds, the less has to be moved."""
 
 
 def emit(kernel: Kernel) -> Func:
@@ -86,7 +86,8 @@ class _TopK:
         line = self._shape(1)
         least = [ev.const(t.limits[0], t, line) for t in self.sorting.types] if self.walks != 1 else []
         ev.loop("s", self.walks, walk, least)
-        warps = warps_for(self.size * height * self.sorting.bytes, PER_THREAD, 16)
+        held = self.size * height * self.sorting.bytes
+        warps = max(warps_for(held, PER_THREAD, 8), warps_for(held, 2 * PER_THREAD, 16))
         return kernel.finish(grid, 1 + self.extent * self.walks // 64, {"warps": warps})
 
     def _groups(self, room: int) -> int:
