@@ -16,6 +16,11 @@ func @reduce_in_parts__odd_columns(%x: tensor<2000x33xf16>, %y: tensor<2000x32xf
   %v1 = graph.reduce(%y) {axes = [0], kind = "max"} : tensor<32xf16>
   return(%v0, %v1)
 }
+func @choose_in_parts(%x: tensor<2x65536xf32>, %y: tensor<40007x2xi32>) {
+  %v0, %v1 = graph.topk(%x) {axis = 1, k = 5} : tensor<2x5xf32>, tensor<2x5xi64>
+  %v2, %v3 = graph.topk(%y) {axis = 0, k = 3, largest = false} : tensor<3x2xi32>, tensor<3x2xi64>
+  return(%v0, %v1, %v2, %v3)
+}
 func @multiply_in_parts(%x: tensor<16x8192xf16>, %w: tensor<8192x64xf16>) {
   %v0 = graph.contract(%x, %w) {spec = "mk,kn->mn"} : tensor<16x64xf16>
   return(%v0)
@@ -124,6 +129,36 @@ func @reduce_in_parts__odd_columns(%x: tensor<2000x33xf16>, %y: tensor<2000x32xf
   %v2 = graph.reduce(%v1) {axes = [0], kind = "max"} : tensor<33xf16>
   %v3 = graph.reduce(%y) {axes = [0], kind = "max"} : tensor<32xf16>
   return(%v2, %v3)
+}
+
+func @choose_in_parts(%x: tensor<2x65536xf32>, %y: tensor<40007x2xi32>) {
+  %v0 = graph.reshape(%x) {shape = [2, 16, 4096]} : tensor<2x16x4096xf32>
+  %v1, %v2 = graph.topk(%v0) {axis = 2, k = 5, largest = true} : tensor<2x16x5xf32>, tensor<2x16x5xi64>
+  %v3 = graph.reshape(%v1) {shape = [2, 80]} : tensor<2x80xf32>
+  %v4, %v5 = graph.topk(%v3) {axis = 1, k = 5, largest = true} : tensor<2x5xf32>, tensor<2x5xi64>
+  %v6 = graph.iota() {axis = 1, elem = i64, shape = [2, 16, 5]} : tensor<2x16x5xi64>
+  %v7 = graph.full() {elem = i64, shape = [2, 16, 5], value = 4096} : tensor<2x16x5xi64>
+  %v8 = graph.mul(%v6, %v7) : tensor<2x16x5xi64>
+  %v9 = graph.add(%v8, %v2) : tensor<2x16x5xi64>
+  %v10 = graph.reshape(%v9) {shape = [2, 80]} : tensor<2x80xi64>
+  %v11 = graph.take_along(%v10, %v5) {axis = 1} : tensor<2x5xi64>
+  %v12 = graph.slice(%y) {sizes = [39712, 2], starts = [0, 0], steps = [1, 1]} : tensor<39712x2xi32>
+  %v13 = graph.reshape(%v12) {shape = [73, 544, 2]} : tensor<73x544x2xi32>
+  %v14, %v15 = graph.topk(%v13) {axis = 1, k = 3, largest = false} : tensor<73x3x2xi32>, tensor<73x3x2xi64>
+  %v16 = graph.slice(%y) {sizes = [295, 2], starts = [39712, 0], steps = [1, 1]} : tensor<295x2xi32>
+  %v17 = graph.reshape(%v16) {shape = [1, 295, 2]} : tensor<1x295x2xi32>
+  %v18, %v19 = graph.topk(%v17) {axis = 1, k = 3, largest = false} : tensor<1x3x2xi32>, tensor<1x3x2xi64>
+  %v20 = graph.concat(%v14, %v18) {axis = 0} : tensor<74x3x2xi32>
+  %v21 = graph.reshape(%v20) {shape = [222, 2]} : tensor<222x2xi32>
+  %v22, %v23 = graph.topk(%v21) {axis = 0, k = 3, largest = false} : tensor<3x2xi32>, tensor<3x2xi64>
+  %v24 = graph.iota() {axis = 0, elem = i64, shape = [74, 3, 2]} : tensor<74x3x2xi64>
+  %v25 = graph.full() {elem = i64, shape = [74, 3, 2], value = 544} : tensor<74x3x2xi64>
+  %v26 = graph.mul(%v24, %v25) : tensor<74x3x2xi64>
+  %v27 = graph.concat(%v15, %v19) {axis = 0} : tensor<74x3x2xi64>
+  %v28 = graph.add(%v26, %v27) : tensor<74x3x2xi64>
+  %v29 = graph.reshape(%v28) {shape = [222, 2]} : tensor<222x2xi64>
+  %v30 = graph.take_along(%v29, %v23) {axis = 0} : tensor<3x2xi64>
+  return(%v4, %v11, %v22, %v30)
 }
 
 func @multiply_in_parts(%x: tensor<16x8192xf16>, %w: tensor<8192x64xf16>) {

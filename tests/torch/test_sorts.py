@@ -60,9 +60,11 @@ def test_the_first(k) -> None:
     same(lambda x: x.t().topk(k, 0, largest=False), x)
 
 
-def test_the_first_of_long_lines() -> None:
-    x = torch.randperm(40000, generator=torch.Generator().manual_seed(0)).reshape(2, 20000).int()
-    same(lambda x: x.topk(50), x)
+@pytest.mark.parametrize(("shape", "k"), [((2, 20000), 50), ((2, 20000), 700), ((1, 70001), 5), ((33000, 3), 2)])
+def test_the_first_of_long_lines(shape, k) -> None:
+    """By groups, in a walk, and in parts of lines."""
+    x = torch.randperm(shape[0] * shape[1], generator=torch.Generator().manual_seed(0)).reshape(shape).int()
+    same(lambda x: x.topk(k, shape.index(max(shape))), x)
 
 
 LONG = [(torch.float16, 16500), (torch.float32, 8200), (torch.float64, 4100), (torch.int64, 4100), (torch.uint8, 16500)]

@@ -10,9 +10,10 @@ becomes, for a machine that runs 132 programs at a time,
 
 Elementwise ops before the reduction are made again under the new shape, so that they stay in one kernel with it. A
 product is split along k: its parts are a batch, summed afterwards. The place of an extreme is its place in the first
-part that has it. Exponentials of a part are summed relative to its own largest, which costs no walk more, and scaled
-afterwards, as attentions in parts are (`split_keys.py`). Partial sums of halves are f32. A scan of few lines is one of
-their parts (Merrill and Grimshaw, Parallel Scan for Stream Architectures: reduce, then scan).
+part that has it; what is chosen of all is chosen of what parts choose. Exponentials of a part are summed relative to
+its own largest, which costs no walk more, and scaled afterwards, as attentions in parts are (`split_keys.py`). Partial
+sums of halves are f32. A scan of few lines is one of their parts (Merrill and Grimshaw, Parallel Scan for Stream
+Architectures: reduce, then scan).
 
 On a CPU, what is summed may have dims that are not known, or be two dims with one that is kept between them: then its
 rows come first.
@@ -47,6 +48,10 @@ LONG = 1 << 17
 LONG_POWERS = 3 << 14
 """The same of elements whose largest and whose exponentials are wanted: 128,256 of them take one program 9 us on an
 H200."""
+LONG_CHOICE = 1 << 15
+"""The same of elements of which some are chosen."""
+OF_A_PART = 8
+"""Elements of a part for each that is chosen, at least."""
 LEAST = 1 << 12
 """Elements of a part."""
 ROW = 1 << 15
@@ -258,6 +263,30 @@ def search_in_parts(op: Op, programs: Programs) -> Replacement | None:
     return reshaped(found, tensor_of(op.result).shape)
 
 
+@rule_with(graph.topk)
+def choose_in_parts(op: Op, programs: Programs) -> Replacement | None:
+    """topk(x) = topk(topk of each part of x), in parts that are much longer than what is chosen."""
+    (x,), axis, k = op.operands, attr_int(op, "axis"), op.attrs["k"]
+    parts = _in_parts(tensor_of(x).shape, [axis], programs, LONG_CHOICE)
+    if parts is None or not isinstance(k, int) or not k:
+        return None
+    rest = parts.length - parts.count * parts.size
+    if parts.size < OF_A_PART * k or 0 < rest < k:
+        return None
+    largest = bool(op.attrs.get("largest", True))
+
+    def best(part: Value) -> tuple[Value, ...]:
+        return graph.topk(part, k=k, axis=axis + 1, largest=largest, loc=op.loc).results
+
+    values, within = (parts.each(x, lambda part, i=i: best(part)[i], axis) for i in range(2))
+    shape = tensor_of(within).shape
+    first = graph.mul(graph.iota(shape=shape, elem=I64, axis=axis).result, full(shape, I64, parts.size)).result
+    joined = (*shape[:axis], static(shape[axis]) * k, *shape[axis + 2 :])
+    places = reshaped(graph.add(first, within).result, joined)
+    found, at = graph.topk(reshaped(values, joined), k=k, axis=axis, largest=largest, loc=op.loc).results
+    return found, graph.take_along(places, at, axis=axis).result
+
+
 @dataclass(frozen=True, slots=True)
 class _Parts:
     """Of dims that are one in memory: so many of one size, and a shorter one if they are not the whole."""
@@ -443,6 +472,7 @@ RULES: tuple[RuleWith[Programs], ...] = (
     *sum_powers_in_parts,
     *reduce_in_parts,
     *search_in_parts,
+    *choose_in_parts,
     *multiply_in_parts,
     *scan_in_parts,
 )
