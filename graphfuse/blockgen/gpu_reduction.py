@@ -108,13 +108,20 @@ class _GpuRows(RowKernel):
         return self._emit_long(way.chunk) if way.chunk else self._emit_tiles(widths, way)
 
     def _least_beside(self) -> int:
-        """Rows that a program should have at least, for whole sectors of memory: if they are not contiguous."""
+        """Rows that a program should have at least, for whole sectors of memory: if they are not contiguous.
+
+        Fewer where multiprocessors would idle: of rows of a few neighbours each, caches have what others read.
+        """
         if not self.outer:
             return 1
         short = 1 if self.columns else at_most(self.extents[-1], self.kernel.space.ranges)
         lies_within = self.columns or (len(self.row) > 1 and self.outer[-1].first > self.row[-2].first)
         most = power_of_two(at_most(self.outer[-1].extent, self.kernel.space.ranges))
-        return min(most, max(1, LINE // power_of_two(short))) if lies_within else 1
+        beside = min(most, max(1, LINE // power_of_two(short))) if lies_within else 1
+        rows = at_most(positions([d.extent for d in self.outer]), self.kernel.space.ranges)
+        while not self.columns and beside > 1 and rows < beside * self.kernel.machine.multiprocessors // 2:
+            beside //= 2
+        return beside
 
     def _may_part(self, beside: int, parts: int) -> bool:
         """Whether rows side by side may be those of several programs: whole sectors, or few programs."""

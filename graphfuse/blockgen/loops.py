@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from graphfuse.blockgen.evaluate import Evaluator, Yielded, accumulator, lane_over
 from graphfuse.blockgen.index import Index, unravel
@@ -194,14 +195,26 @@ def live_or(ev: Evaluator, got: Value, other: bool | float) -> Value:
 
 def across(ev: Evaluator, kind: str, tile: Value, axes: Sequence[int], elem: Scalar) -> Value:
     """Reduce a tile along axes, which keep size 1, to `elem`; a scalar when nothing else is left."""
-    out = tile
-    for axis in sorted(axes, reverse=True):
+    out, left = tile, sorted(axes)
+    for first, axis in reversed(list(pairwise(left))):  # neighbours at once: what registers hold is folded before lanes
+        if axis == first + 1:
+            shape = tile_of(out).shape
+            out = ev.emit(block.reshape, out, shape=(*shape[:first], shape[first] * shape[axis], *shape[axis + 1 :]))
+            left = _without(left, axis)
+    while left:
+        axis = max(left, key=tile_of(out).shape.__getitem__)
         out = ev.emit(block.reduce, out, axis=axis, kind=kind)
+        left = _without(left, axis)
     out = ev.cast(out, elem)
     if not isinstance(out.type, Tile) or not axes:
         return out
     shape = tuple(1 if i in axes else n for i, n in enumerate(tile_of(tile).shape))
     return ev.emit(block.reshape, out, shape=shape)
+
+
+def _without(axes: Sequence[int], gone: int) -> list[int]:
+    """The other axes of a shape that has lost one."""
+    return [i - (i > gone) for i in axes if i != gone]
 
 
 def scan_tile(ev: Evaluator, scan: Scan, index: Index, axis: int, before: Value, wide: Scalar) -> tuple[Value, Value]:
