@@ -122,7 +122,11 @@ class Dataflow:
             return False
         if op.kind in _VIEWS or op.result in self.generated or op.result in self.repeated or op.result in self.widened:
             return True
-        return self.reads_padded and op.kind is graph.pad and (self._pads_windows(op) or self._fills_parts(op))
+        if not self.reads_padded:
+            return False
+        if op.kind is graph.pad:
+            return self._pads_windows(op) or self._fills_parts(op)
+        return op.kind is graph.cast and self._widens_windows(op)
 
     def _fills_parts(self, op: Op) -> bool:
         """Whether an op grows one dim behind, not the last, which is read in parts alone."""
@@ -137,11 +141,18 @@ class Dataflow:
 
         return bool(users) and all(u.kind is graph.reshape and is_in_parts(tensor_of(u.result).shape) for u in users)
 
+    def _widens_windows(self, op: Op) -> bool:
+        """Whether an op casts to more bytes what windows alone read: a cast for each tap is less than to store them."""
+        read, to = (tensor_of(v).elem for v in (op.operands[0], op.result))
+        users = [
+            u for user in self.uses[op.result] for u in (self.uses[user.result] if user.kind is graph.pad else [user])
+        ]
+        return read.bytes < to.bytes and bool(users) and all(u.kind is graph.reduce_window for u in users)
+
     def _pads_windows(self, op: Op) -> bool:
-        if not graph.pads_positions(op):  # with channels, loads would be no vectors
-            return False
         users = self.uses[op.result]
-        kinds = (graph.conv, graph.reduce_window)
+        # of a product, with channels, loads would be no vectors
+        kinds = (graph.conv, graph.reduce_window) if graph.pads_positions(op) else (graph.reduce_window,)
         return bool(users) and all(u.kind in kinds and op.result not in u.operands[1:] for u in users)
 
     def sources(self, value: Value) -> list[Source]:
