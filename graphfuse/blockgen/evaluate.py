@@ -85,6 +85,8 @@ class Evaluator:
         self._env: dict[str, Value] = {}
         self._memo: list[dict[object, Value]] = [{}]
         self._mask: Value | None = None
+        self.unrolled_taps = 4
+        """Of a window along one dim, at most: more are a loop."""
 
     # scopes
 

@@ -50,7 +50,7 @@ def _reduce_window(ev: Evaluator, op: Op, index: Index) -> Value:
         where = tuple((0, i, d) for i, (d, lo, hi) in zip(inside, spaces, strict=True) if lo != 0 or hi != 0)
         return ev.guarded(Source(x, inside, where), elem, neutral(kind, elem), None)
 
-    return ev.reduction(kind, elem, window, term, index, unroll=4)
+    return ev.reduction(kind, elem, window, term, index, unroll=ev.unrolled_taps)
 
 
 def _contract(ev: Evaluator, op: Op, index: Index) -> Value:

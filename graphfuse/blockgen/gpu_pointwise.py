@@ -31,7 +31,8 @@ from graphfuse.blockgen.loops import by_turns, programs
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.pointwise import walked
 from graphfuse.blockgen.tiling import cost_per_element
-from graphfuse.ir.core import Attr, Func
+from graphfuse.dialects import graph
+from graphfuse.ir.core import Attr, Func, attr_ints
 from graphfuse.symbolic import Dim
 from graphfuse.targets.machine import WARP
 
@@ -44,6 +45,10 @@ SPARE = 1.2
 SPARE_REPEATED = 1.4
 """The same where every row reads one row again, as of a bias: a tile of rows has its elements once, lanes along a flat
 position have one for each element, that no vector loads."""
+SPARE_DIGITS = 2.0
+"""The same where more than addresses is made of a position's digits: masks, windows, look-ups."""
+TAPS = 5
+"""Of a window along one dim, at most, that are code of their own: a loop moves what it carries between registers."""
 
 
 def emit(kernel: Kernel) -> Func:
@@ -51,7 +56,15 @@ def emit(kernel: Kernel) -> Func:
     if (reduction := gpu_axis_reduction.find(kernel)) is not None:
         return gpu_axis_reduction.emit(kernel, reduction)
     domain = shape_of(kernel.outputs[0])
-    return Tiling(kernel, walked(kernel, domain), lambda index: kernel.store_outputs(index, domain)).emit()
+    walk = walked(kernel, domain)
+    return Tiling(kernel, walk, lambda index: kernel.store_outputs(index, domain), reads=_reads(kernel)).emit()
+
+
+def _reads(kernel: Kernel) -> int:
+    """What is read for an element elsewhere than where it is: taps of windows, and look-ups."""
+    ops = kernel.body.ops
+    taps = (math.prod(attr_ints(op, "window")) for op in ops if op.kind is graph.reduce_window)
+    return sum(op.kind in (graph.take, graph.gather_nd) for op in ops) + sum(taps)
 
 
 def held_of_row(kernel: Kernel, row: Dim) -> int:
@@ -60,15 +73,16 @@ def held_of_row(kernel: Kernel, row: Dim) -> int:
     return length if isinstance(row, int) and row % length == 0 else 1
 
 
-LONG = 16
-"""Terms of an element's sum from which on threads are worth more than wide stores."""
+LONG, MANY = 16, 4
+"""Terms of an element's sum, and reads of each elsewhere, from which on threads are worth more than wide stores."""
 
 
 class Tiling:
     """The choice of tile for one region, and its emission; `compute(index)` does the work at an index of the domain.
 
     `walk` is of what that reads and writes, at the first of several `places` that an index may stand for. Where there
-    are `sharing` programs at most, each computes tiles by turns. An element is a sum of `terms` that are read for it.
+    are `sharing` programs at most, each computes tiles by turns. An element is a sum of `terms` that are read for it,
+    or has `reads` elsewhere than where it is.
     """
 
     def __init__(
@@ -80,14 +94,18 @@ class Tiling:
         places: int = 1,
         sharing: int | None = None,
         terms: int = 1,
+        reads: int = 0,
     ) -> None:
         self.kernel, self.domain, self.compute = kernel, walk.shape, compute
-        self.places, self.sharing, self.terms = places, sharing, terms
-        names, found = walk.names, walk.found
+        self.places, self.sharing, self.is_long_sum = places, sharing, terms >= LONG or reads >= MANY
+        self.is_pointwise = terms == 1 and sharing is None
+        kernel.ev.unrolled_taps = TAPS
+        self.names, found = walk.names, walk.found
+        self.opaque = found.opaque
         self.dims = walk.merge()
         self.extents = [d.extent for d in self.dims]
         self.ops = kernel.work
-        self.strides = [[coefficient(o, names[d.last]) for d in self.dims] for o in found.offsets]
+        self.strides = [[coefficient(o, self.names[d.last]) for d in self.dims] for o in found.offsets]
         self.elem_bytes = max(element_of(v).bytes for v in (*kernel.outputs, *kernel.body.params.values))
         self.least_bytes = min(element_of(v).bytes for v in kernel.outputs)
 
@@ -120,7 +138,7 @@ class Tiling:
         if self.places > 1:
             held = held_of_row(self.kernel, self.domain[-1])
             return held, held * WARP * 4
-        least = vector(element_of(self.kernel.outputs[0])) if self.terms < LONG else 1
+        least = vector(element_of(self.kernel.outputs[0])) if not self.is_long_sum else 1
         whole = [v for v in self.kernel.body.params.values if sum(d != 1 for d in shape_of(v)) > 1]
         many = len(self.ops) > 24 or len(whole) + len(self.kernel.outputs) > 5
         per_thread = max(4 if self.elem_bytes <= 4 else 2, min(least, 16))
@@ -184,6 +202,8 @@ class Tiling:
         for extent, width in zip(self.extents, widths, strict=True):
             if isinstance(extent, int):
                 covered, wanted = covered * (-(-extent // width) * width), wanted * extent
+        if self._has_digits():
+            return covered > wanted * SPARE_DIGITS
         if not self._aligned():
             return covered > wanted * SPARE_REPEATED or not self._repeats()
         return covered > wanted * SPARE
@@ -195,10 +215,18 @@ class Tiling:
 
     def _repeats(self) -> bool:
         """Whether rows of a sector and more read a row of some array each again, or an element for all of a row."""
+        return self._is_long() and any(
+            (s[-1] == 1 and not any(s[:-1])) or (s[-1] == 0 and any(s[:-1])) for s in self.strides
+        )
+
+    def _has_digits(self) -> bool:
+        """Whether more than addresses is made of positions in rows of a sector and more."""
+        return self.is_pointwise and self._is_long() and any(self.names[d.last] in self.opaque for d in self.dims)
+
+    def _is_long(self) -> bool:
+        """Whether rows have a sector or more."""
         row = self.extents[-1]
-        if isinstance(row, int) and row * self.least_bytes < SECTOR_BYTES:
-            return False
-        return any((s[-1] == 1 and not any(s[:-1])) or (s[-1] == 0 and any(s[:-1])) for s in self.strides)
+        return not isinstance(row, int) or row * self.least_bytes >= SECTOR_BYTES
 
     # emission
 

@@ -109,9 +109,9 @@ def test_the_table_has_the_worst_what_is_wrong_and_what_ended() -> None:
 
 # each is one kernel, which touches so many times the bytes that have to be moved at most, tables of weights with them
 EMULATED = {
-    "bilinear": ((2, 16, 6, 7), lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), 4),
+    "bilinear": ((2, 16, 6, 7), lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), 5),
     "uneven windows": ((2, 16, 11, 11), lambda x: F.adaptive_avg_pool2d(x, 3), 8),
-    "bicubic": ((2, 16, 6, 7), lambda x: F.interpolate(x, scale_factor=2, mode="bicubic"), 11),
+    "bicubic": ((2, 16, 6, 7), lambda x: F.interpolate(x, scale_factor=2, mode="bicubic"), 13),
     "softmax over dim 1": ((3, 40, 33), lambda x: x.softmax(1), 2),
     "var over dim 0": ((11, 8, 130), lambda x: x.var(0), 2),
     "batch norm": ((6, 140, 5, 5), lambda x: F.batch_norm(x, None, None, training=True), 2),
@@ -133,6 +133,31 @@ def test_what_kernels_touch_on_the_emulator(name: str) -> None:
     assert not row["wrong"], row["off"]
     assert len(row["touched"]["launches"]) == 1
     assert row["touched"]["bytes"] < most
+
+
+# each is one kernel of halves, which executes at most so many instructions for each element of 4 bytes
+EXECUTED = {
+    "largest of windows of odd channels": (((16, 99, 32, 32), "last"), lambda x: F.max_pool2d(x, 2, 2, 1), 22),
+    "largest of large windows": (((4, 16, 56, 56), ""), lambda x: F.max_pool2d(x, 5, 1, 2), 200),
+    "means of windows": (((8, 16, 56, 56), ""), lambda x: F.avg_pool2d(x, 2, 1, 1), 60),
+    "groups of few channels": (((2, 96, 48, 48), "last"), lambda x: F.group_norm(x, 32), 55),
+}
+
+
+@pytest.mark.parametrize("name", EXECUTED)
+def test_what_kernels_execute_on_the_emulator(name: str) -> None:
+    (shape, layout), call, most = EXECUTED[name]
+    row = population.measured(Case(name, (Array(shape, layout=layout),), "float16", call), EMULATOR)
+    assert not row["wrong"], row["off"]
+    assert len(row["touched"]["launches"]) == 1
+    assert row["touched"]["instructions"] < most
+
+
+def test_groups_in_channels_are_spread_over_multiprocessors() -> None:
+    case = Case("of 3 channels", (Array((3, 96, 24, 24), layout="last"),), "bfloat16", lambda x: F.group_norm(x, 32))
+    (launch,) = population.measured(case, EMULATOR)["touched"]["launches"]
+    warps = int(launch.split(": ")[1].split(" warps")[0])
+    assert warps >= 96 * 4, launch
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8])
