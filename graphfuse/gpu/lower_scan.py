@@ -25,6 +25,9 @@ from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout, tile_outs
 from graphfuse.ir.types import Scalar
 from graphfuse.llvm.module import Reg
 
+PAIRED = frozenset({"sum", "prod"})
+"""What loses less where neighbours are combined first; of others fewer combinations are made."""
+
 
 @lowers(block.scan)
 def lower_scan(kernel: Kernel, op: Op) -> None:
@@ -62,6 +65,8 @@ class _Scan:
         own: dict[int, Reg | None] = {r: None if exclusive else v for r, v in enumerate(values)}
         self.total = dict(enumerate(values))
         joined = 0
+        if self.kind not in PAIRED:
+            joined = self._follow(own, exclusive=exclusive)
         while self.steps and self.steps[0][0] == REGISTER:
             joined |= self._join(own, joined)
         carried: dict[int, Reg | None] = dict.fromkeys(self.total)
@@ -91,6 +96,22 @@ class _Scan:
         if a is None or b is None:
             return b if a is None else a
         return self._combine(a, b)
+
+    def _follow(self, prefixes: dict[int, Reg | None], *, exclusive: bool) -> int:
+        """Registers one after the other: the fewest combinations."""
+        bits = list[int]()
+        while self.steps and self.steps[0][0] == REGISTER:
+            bits.append(1 << self._next())
+        joined, places = sum(bits), [sum(b for i, b in enumerate(bits) if n >> i & 1) for n in range(1 << len(bits))]
+        for c in [c for c in self.total if not c & joined]:
+            total: Reg | None = None
+            for place in reversed(places) if self.first else places:
+                before, total = total, self._combined(total, self.total[c | place])
+                prefixes[c | place] = before if exclusive else total
+            assert total is not None
+            self.total[c] = total
+        self.total = {c: t for c, t in self.total.items() if not c & joined}
+        return joined
 
     def _join(self, prefixes: dict[int, Reg | None], done: int) -> int:
         """Registers that differ in the next bit; `done` are the bits joined before."""

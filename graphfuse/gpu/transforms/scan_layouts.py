@@ -45,7 +45,15 @@ def _lines(along: Bases, others: Bases, width: int, warps: int) -> tuple[Bases, 
 
 
 def _columns(along: Bases, others: Bases, width: int, warps: int) -> tuple[Bases, Bases, Bases]:
-    """The same where neighbours in memory are other lines: as many of the axis as can be are in registers."""
+    """The same where neighbours in memory are other lines: as many of the axis as can be are in registers.
+
+    Where there is a line for each thread it has all of it, before vectors of neighbours.
+    """
+    if (spare := len(others) - LANE_BITS - warps) >= 0:
+        width = min(width, spare)
+        warps_of_lines = others[width + LANE_BITS : width + LANE_BITS + warps]
+        lane = others[width : width + LANE_BITS]
+        return [*others[:width], *along, *others[width + LANE_BITS + warps :]], lane, warps_of_lines
     register, others = others[:width], others[width:]
     lane, others = others[:LANE_BITS], others[LANE_BITS:]
     spare = LANE_BITS - len(lane)
