@@ -1,15 +1,17 @@
 """Emits running sums for GPUs: a program has a tile [lines, line] or [line, lines], whichever way memory runs.
 
 A part of a line that fits the registers of a block is one tile; a longer one is walked in chunks, and the total of what
-lies before a chunk is carried.
+lies before a chunk is carried. Of few lines that are a little longer than that, programs have parts, and each reads
+what lies before its own: that takes less time than a second kernel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from graphfuse.blockgen.access import Accesses, Merged, Walk, merged_index
-from graphfuse.blockgen.evaluate import Lane, accumulator
+from graphfuse.blockgen.evaluate import Lane, accumulator, lane_over
 from graphfuse.blockgen.gpu_tiles import (
     at_most,
     fitting,
@@ -24,13 +26,14 @@ from graphfuse.blockgen.gpu_tiles import (
 )
 from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import Carried, scan_tile
+from graphfuse.blockgen.loops import Carried, Fold, across, scan_tile
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.scans import Scan
 from graphfuse.dialects import block, graph
 from graphfuse.dialects.elementwise import ROUNDED_KINDS
 from graphfuse.ir.core import Func, Value
-from graphfuse.symbolic import Dim, symbols
+from graphfuse.symbolic import Dim, static, symbols
+from graphfuse.targets.machine import WARP
 
 LONGEST_TILE = 16384
 """Elements of a line that is held in registers, of up to 4 bytes each."""
@@ -38,6 +41,8 @@ LEAST_TILE = 2048
 """Elements of a program's tile that short lines are put together to."""
 CHUNK = 4096
 """Elements of a tile of lines that are not held whole."""
+MOST_READ_AGAIN = 8
+"""Chunks of a line whose programs read all of it that lies before their own."""
 NEIGHBOURS = 32
 """Lines side by side in memory that a tile has at least, if there are so many."""
 
@@ -45,7 +50,16 @@ NEIGHBOURS = 32
 def emit(kernel: Kernel) -> Func:
     """A program for each tile of lines and each of their parts."""
     (op,) = (op for op in kernel.body.ops if op.kind is graph.cumulate)
-    return _Lines(kernel, Scan.of(op)).emit()
+    return _Lines(kernel, in_parts(kernel, Scan.of(op))).emit()
+
+
+def in_parts(kernel: Kernel, scan: Scan) -> Scan:
+    """With parts whose programs read what lies before them, if a line is worth them."""
+    lines = at_most(positions(scan.outer), kernel.space.ranges)
+    is_last = all(d == 1 for d in scan.outer[scan.axis :])
+    fits = isinstance(scan.size, int) and LONGEST_TILE < scan.size <= MOST_READ_AGAIN * CHUNK
+    few = 2 * lines <= kernel.machine.multiprocessors and scan.kind != "logaddexp"  # one step of which is dear
+    return replace(scan, part=CHUNK) if scan.parts == 1 and is_last and fits and few else scan
 
 
 class _Lines:
@@ -85,8 +99,16 @@ class _Lines:
             in_whole_or_part(kernel, self._ordered(lanes, along), lambda: self._held(at, part, first + place))
         else:
             in_whole_or_part(kernel, lanes, lambda: self._walk(at, part, first, length, wide))
-        warps = warps_for(high * wide, 16 if is_tile or self.columns else 8, 16)
+        warps = warps_for(high * wide, self._per_thread(high, wide, is_tile=is_tile), 16)
         return kernel.finish(grid, 1 + at_most(scan.part, kernel.space.ranges) * high, {"warps": warps})
+
+    def _per_thread(self, high: int, wide: int, *, is_tile: bool) -> int:
+        """Elements: of few short lines side by side one of them, else several, for vectors of neighbours."""
+        lines = at_most(positions([*self.extents, self.scan.parts]), self.kernel.space.ranges)
+        is_few = lines * wide < LEAST_TILE * self.kernel.machine.multiprocessors
+        if self.columns and is_tile and is_few and high >= WARP:
+            return min(wide, 16)
+        return 16 if is_tile or self.columns else 8
 
     def _tile(self) -> tuple[int, int, bool]:
         """Its lines, their elements, and whether these are a whole part of a line."""
@@ -96,7 +118,9 @@ class _Lines:
         if self.columns:
             high = fitting(self.extents[-1], NEIGHBOURS, 2 * NEIGHBOURS, ranges)
             wide = min(size, int(2 * CHUNK * room) // high)
-            high = fitting(self.extents[-1], high, max(high, LEAST_TILE // wide), ranges)
+            lines = positions([*self.extents, self.scan.parts])
+            most = max(NEIGHBOURS, lines_of_program(self.kernel, lines, wide, LEAST_TILE))
+            high = fitting(self.extents[-1], min(high, most), most, ranges)
             return high, wide, is_known and wide == size
         if not is_known or size > LONGEST_TILE * room:
             return 1, min(size, CHUNK), False
@@ -125,7 +149,20 @@ class _Lines:
         names = frozenset[str]().union(*map(symbols, at))
         lanes = [lane for lane in ev.lanes if lane.name in names]
         with ev.lanes_as(*self._ordered(lanes, Lane("", 1))) if lanes else ev.lanes_as():
+            if self.scan.parts != 1 and len(self.scan.op.operands) == 1:
+                return self._before(at, part)
             return ev.shaped(self.scan.start(ev, self._index(at), part), ev.full_shape() or None)
+
+    def _before(self, at: Sequence[Dim], part: Dim) -> Value:
+        """The total of all parts before one."""
+        ev, scan, size = self.kernel.ev, self.scan, static(self.scan.part)
+        fold = Fold(scan.kind, self.elem, lambda index: ev.value(self.x, index))
+        total = fold.start(ev, (size,))
+        for before in range(static(scan.parts) - 1):
+            lane, place = lane_over(self.kernel.space, size, before * size, (part - before) * size)
+            with ev.lanes_as(lane):
+                total = fold.combined(ev, total, fold.at(scan.index(self._index(at), place)))
+        return across(ev, scan.kind, total, (0,), scan.elem)
 
     def _held(self, at: Sequence[Dim], part: Dim, place: Dim) -> None:
         """The part is the tile."""

@@ -54,7 +54,7 @@ class Scan:
     @property
     def parts(self) -> Dim:
         """Of a line."""
-        return ceildiv(self.size, self.part) if len(self.op.operands) > 1 else 1
+        return 1 if self.part == self.size else ceildiv(self.size, self.part)
 
     def places(self, part: Dim) -> tuple[Dim, Dim]:
         """The first place of a part, and the one after its last."""
@@ -65,7 +65,7 @@ class Scan:
         return (*at[: self.axis], self.size - 1 - place if self.reverse else place, *at[self.axis :])
 
     def start(self, ev: Evaluator, at: Index, part: Dim) -> Value:
-        """What a part begins with."""
+        """What a part begins with, if that is in memory."""
         nothing = neutral(self.kind, self.elem)
         if self.parts == 1:
             return ev.const(nothing, self.elem)

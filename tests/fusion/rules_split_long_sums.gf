@@ -52,8 +52,8 @@ func @reduce_in_parts__two_axes(%x: tensor<3x2x65536x2x3xbf16>) {
   %v0 = graph.reduce(%x) {axes = [0, 2, 4], keepdims = true, kind = "sum"} : tensor<1x2x1x2x1xbf16>
   return(%v0)
 }
-func @scan_in_parts(%x: tensor<2x20001xf32>) {
-  %v0 = graph.cumulate(%x) {axis = 1, kind = "sum"} : tensor<2x20001xf32>
+func @scan_in_parts(%x: tensor<2x40001xf32>) {
+  %v0 = graph.cumulate(%x) {axis = 1, kind = "sum"} : tensor<2x40001xf32>
   return(%v0)
 }
 func @scan_in_parts__reverse(%x: tensor<16384x3xf16>) {
@@ -233,13 +233,13 @@ func @reduce_in_parts__two_axes(%x: tensor<3x2x65536x2x3xbf16>) {
   return(%v5)
 }
 
-func @scan_in_parts(%x: tensor<2x20001xf32>) {
-  %v0 = graph.slice(%x) {sizes = [2, 16384], starts = [0, 0], steps = [1, 1]} : tensor<2x16384xf32>
-  %v1 = graph.reshape(%v0) {shape = [2, 4, 4096]} : tensor<2x4x4096xf32>
-  %v2 = graph.cast(%v1) {to = f64} : tensor<2x4x4096xf64>
-  %v3 = graph.reduce(%v2) {axes = [2], kind = "sum"} : tensor<2x4xf64>
-  %v4 = graph.cumulate(%v3) {axis = 1, kind = "sum"} : tensor<2x4xf64>
-  %v5 = graph.cumulate(%x, %v4) {axis = 1, kind = "sum", part = 4096} : tensor<2x20001xf32>
+func @scan_in_parts(%x: tensor<2x40001xf32>) {
+  %v0 = graph.slice(%x) {sizes = [2, 36864], starts = [0, 0], steps = [1, 1]} : tensor<2x36864xf32>
+  %v1 = graph.reshape(%v0) {shape = [2, 9, 4096]} : tensor<2x9x4096xf32>
+  %v2 = graph.cast(%v1) {to = f64} : tensor<2x9x4096xf64>
+  %v3 = graph.reduce(%v2) {axes = [2], kind = "sum"} : tensor<2x9xf64>
+  %v4 = graph.cumulate(%v3) {axis = 1, kind = "sum"} : tensor<2x9xf64>
+  %v5 = graph.cumulate(%x, %v4) {axis = 1, kind = "sum", part = 4096} : tensor<2x40001xf32>
   return(%v5)
 }
 

@@ -118,6 +118,7 @@ EMULATED = {
     "group norm": ((2, 64, 8, 8), lambda x: F.group_norm(x, 8), 2),
     "cumsum along dim 0": ((300, 40), lambda x: x.cumsum(0), 2),
     "logcumsumexp": ((60, 1000), lambda x: x.logcumsumexp(1), 1.1),
+    "a running sum that is read again by parts": ((17835,), lambda x: x.cumsum(0), 3.5),
     "max and its place": ((300, 1000), lambda x: x.max(1), 1.1),
     "min and its place in long rows": ((140, 40000), lambda x: x.min(1), 2.1),
     "max and its place in short rows": ((61, 385, 3), lambda x: x.max(2), 1.3),
@@ -140,6 +141,8 @@ EXECUTED = {
     "largest of windows of odd channels": (((16, 99, 32, 32), "last"), lambda x: F.max_pool2d(x, 2, 2, 1), 22),
     "largest of large windows": (((4, 16, 56, 56), ""), lambda x: F.max_pool2d(x, 5, 1, 2), 200),
     "means of windows": (((8, 16, 56, 56), ""), lambda x: F.avg_pool2d(x, 2, 1, 1), 60),
+    "logcumsumexp of three rows": (((3, 27072), ""), lambda x: x.logcumsumexp(0), 75),
+    "logcumsumexp of short columns": (((10, 8, 342), ""), lambda x: x.logcumsumexp(1), 60),
     "groups of few channels": (((2, 96, 48, 48), "last"), lambda x: F.group_norm(x, 32), 55),
 }
 
@@ -183,6 +186,14 @@ def test_places_of_extremes_on_the_emulator(
         same(lambda x: x.max(axis), x)
         assert len(reports) == launches
         same(lambda x: (x.argmax(axis), x.argmin(axis, keepdim=True), x.min(axis)[1]), x)
+
+
+def test_long_rows_are_searched_in_parts_that_registers_hold() -> None:
+    case = Case("in 250 parts", (Array((5_000_000,)),), "float32", lambda x: x.argmin(0))
+    row = population.measured(case, EMULATOR)
+    assert not row["wrong"], row["off"]
+    assert len(row["touched"]["launches"]) == 2
+    assert row["touched"]["bytes"] < 1.05
 
 
 def test_running_sums_of_halves_are_one_kernel() -> None:

@@ -80,6 +80,8 @@ FEW = 4
 NARROW = 4
 """Programs for each multiprocessor that read elements of columns which do not lie at multiples of a vector: what is in
 flight is the elements alone, 64 bytes a warp of halves."""
+UNEVEN = 1 << 22
+"""Elements from which on a kernel for what is left over costs less than parts that begin anywhere."""
 LINE = 32
 """Neighbours that one program reduces together when they are what is kept."""
 CORES = 32
@@ -89,6 +91,8 @@ LEAST_PARTS = 4
 """Parts of a line that is scanned in parts: its elements are read once more."""
 SCANNED_ON_CPU = 1 << 15
 """Elements that a program of a CPU scans alone."""
+SCANNED_ALONE = 1 << 15
+"""The same of a GPU's line that is scanned by one kernel, whose programs read what lies before their parts again."""
 CONE = 16
 """Elementwise ops before a reduction that are made again."""
 
@@ -120,10 +124,16 @@ class Programs:
     beside: int = LINE
     scan_parts: int = 1 << 31
     """Parts of a line to scan, at most."""
+    scanned_alone: int = 0
+    """Elements of a line, side by side in memory, whose scan is one kernel, at most."""
     whole: frozenset[Reduced] = frozenset()
     """What is reduced by other means."""
     powers: frozenset[Reduced] = frozenset()
     """That of which the largest is wanted, and the sum of exponentials."""
+    by_vectors: bool = False
+    """Whether parts of a row should begin where vectors do."""
+    held: int = 0
+    """Elements of 4 bytes that registers of a program hold: it reads them once to find the largest, and where it is."""
     narrow: int = 1
     """How many times as many there are, at most, where columns are read one by one."""
 
@@ -243,7 +253,8 @@ def sum_powers_in_parts(op: Op, programs: Programs) -> Replacement | None:
 def search_in_parts(op: Op, programs: Programs) -> Replacement | None:
     """arg_reduce(x) = the first (or last) place of the parts of x whose extreme is that of x, or NaN."""
     (x,), axis, kind = op.operands, attr_int(op, "axis"), str(op.attrs["kind"])
-    parts = _in_parts(tensor_of(x).shape, [axis], programs, LONG)
+    held = programs.held // max(1, tensor_of(x).elem.bytes // 4)
+    parts = _in_parts(tensor_of(x).shape, [axis], programs, LONG, held)
     if parts is None or tensor_of(x).elem == BOOL:
         return None
     last = bool(op.attrs.get("last"))
@@ -323,8 +334,11 @@ class _Parts:
         return _again(x, cut, [CONE])
 
 
-def _in_parts(shape: Sequence[Dim], axes: Sequence[int], programs: Programs, long: int) -> _Parts | None:
-    """The parts of the longest of the axes that are one in memory, if a reduction is worth them: it is `long`."""
+def _in_parts(shape: Sequence[Dim], axes: Sequence[int], programs: Programs, long: int, held: int = 0) -> _Parts | None:
+    """The parts of the longest of the axes that are one in memory, if a reduction is worth them: it is `long`.
+
+    Where registers should hold a part, it has at most as many elements as are `held`.
+    """
     sizes = [d for a in axes if isinstance(d := shape[a], int)]
     if not axes or len(sizes) < len(axes) or not (total := math.prod(sizes)):
         return None
@@ -339,8 +353,17 @@ def _in_parts(shape: Sequence[Dim], axes: Sequence[int], programs: Programs, lon
     most = max(1, more * programs.count // busy)
     if line == 1 and length // ROW >= WAVES * most:
         most = min(-(-length // ROW), MOST_PARTS)
-    wanted = min(most, length // max(1, LEAST // (line * more)))
-    parts = _nested([static(d) for d in shape[first:after]], wanted) or _parts(length, wanted)
+    least = min(-(-length // held), MOST_PARTS) if held and line == 1 else 0
+    wanted = max(least, min(most, length // max(1, LEAST // (line * more))))
+    parts = _nested([static(d) for d in shape[first:after]], wanted)
+    if not parts:
+        most = max(wanted, min(2 * least, MOST_PARTS))
+        near = [n for n in _divisors(length, most) if n >= least]
+        for vector in (VECTOR, VECTOR // 2) if programs.by_vectors and line == 1 else ():
+            aligned = [n for n in near if length // n % vector == 0 and 2 * n > wanted]
+            parts = parts or max(aligned, key=lambda n: _filled(length // n) if least else 1.0 * n, default=0)
+        is_uneven = programs.by_vectors and line == 1 and length >= UNEVEN
+        parts = parts or (1 if is_uneven else max(near, default=1))
     size = length // parts
     if 2 * parts <= wanted:  # no divisor will do: the last part is shorter, by a kernel of its own
         if length * line >= LONG // more:
@@ -453,7 +476,8 @@ def scan_in_parts(op: Op, programs: Programs) -> Replacement | None:
         return None
     beside = min(1 << (inner - 1).bit_length(), programs.beside)
     part = max(1, programs.scanned // beside, -(-extent // programs.scan_parts))
-    if 2 * outer * -(-inner // beside) > programs.count or extent < LEAST_PARTS * part:
+    alone = programs.scanned_alone if inner == 1 and op.attrs["kind"] != "logaddexp" else 0
+    if 2 * outer * -(-inner // beside) > programs.count or extent < LEAST_PARTS * part or extent <= alone:
         return None
     whole, kind, is_reverse = (extent - 1) // part, str(op.attrs["kind"]), bool(op.attrs.get("reverse", False))
     cut = sliced(x, axis, extent - whole * part if is_reverse else 0, whole * part)
@@ -486,7 +510,18 @@ def share_sums(
     attention = (op for found in find_attention(Dataflow(func.body), on_gpu=True) for op in found.between)
     whole = frozenset(_reduced(op) for op in attention if op.kind is graph.reduce)
     rules = [r for r in RULES if not strict or r not in deviations_in_parts]
-    known = Programs(programs, func.ranges, share, parts, whole=whole, powers=_powers(func), narrow=NARROW)
+    known = Programs(
+        programs,
+        func.ranges,
+        share,
+        parts,
+        whole=whole,
+        powers=_powers(func),
+        narrow=NARROW,
+        by_vectors=True,
+        held=ROW,
+        scanned_alone=SCANNED_ALONE,
+    )
     return _split_by(func, rules, known)
 
 
@@ -535,7 +570,17 @@ def _reduced(op: Op) -> Reduced:
 
 def _parts(length: int, most: int) -> int:
     """The largest divisor of `length` up to `most`."""
-    return max((p for p in range(1, most + 1) if length % p == 0), default=1)
+    return max(_divisors(length, most), default=1)
+
+
+def _filled(size: int) -> float:
+    """The share of a tile of a power of two that so many elements are."""
+    return size / (1 << (size - 1).bit_length())
+
+
+def _divisors(length: int, most: int) -> list[int]:
+    """The divisors of `length` up to `most`."""
+    return [p for p in range(1, most + 1) if length % p == 0]
 
 
 def _nested(dims: Sequence[int], wanted: int) -> int:
