@@ -80,6 +80,17 @@ func @deviations_in_parts(%x: tensor<8x512x32xf32>) {
   %v = graph.reduce(%q) {axes = [0, 1], keepdims = true, kind = "sum"} : tensor<1x1x32xf32>
   return(%m, %v)
 }
+// A group norm's: channels are columns, which the second sum has of each group.
+func @deviations_in_parts__groups(%x: tensor<1x4096x8x10xf32>) {
+  %s = graph.reduce(%x) {axes = [1, 3], keepdims = true, kind = "sum"} : tensor<1x1x8x1xf32>
+  %n = graph.full() {elem = f32, shape = [1, 1, 8, 1], value = 40960.0} : tensor<1x1x8x1xf32>
+  %m = graph.div(%s, %n) : tensor<1x1x8x1xf32>
+  %b = graph.broadcast(%m) {shape = [1, 4096, 8, 10]} : tensor<1x4096x8x10xf32>
+  %d = graph.sub(%x, %b) : tensor<1x4096x8x10xf32>
+  %q = graph.mul(%d, %d) : tensor<1x4096x8x10xf32>
+  %v = graph.reduce(%q) {axes = [1, 3], keepdims = true, kind = "sum"} : tensor<1x1x8x1xf32>
+  return(%m, %v)
+}
 func @sum_powers_in_parts(%x: tensor<2x65536xf16>) {
   %v0 = graph.cast(%x) {to = f32} : tensor<2x65536xf32>
   %v1 = graph.reduce(%v0) {axes = [1], keepdims = true, kind = "max"} : tensor<2x1xf32>
@@ -322,6 +333,31 @@ func @deviations_in_parts(%x: tensor<8x512x32xf32>) {
   %v18 = graph.add(%v11, %v17) : tensor<32xf32>
   %v19 = graph.reshape(%v18) {shape = [1, 1, 32]} : tensor<1x1x32xf32>
   return(%m, %v19)
+}
+
+func @deviations_in_parts__groups(%x: tensor<1x4096x8x10xf32>) {
+  %v0 = graph.reshape(%x) {shape = [1, 32, 128, 8, 10]} : tensor<1x32x128x8x10xf32>
+  %v1 = graph.reduce(%v0) {axes = [2], keepdims = false, kind = "sum"} : tensor<1x32x8x10xf32>
+  %v2 = graph.reduce(%v1) {axes = [1, 3], kind = "sum"} : tensor<1x8xf32>
+  %v3 = graph.reshape(%v2) {shape = [1, 1, 8, 1]} : tensor<1x1x8x1xf32>
+  %n = graph.full() {elem = f32, shape = [1, 1, 8, 1], value = 40960.0} : tensor<1x1x8x1xf32>
+  %m = graph.div(%v3, %n) : tensor<1x1x8x1xf32>
+  %v4 = graph.full() {elem = f32, shape = [1, 32, 8, 10], value = 128.0} : tensor<1x32x8x10xf32>
+  %v5 = graph.div(%v1, %v4) : tensor<1x32x8x10xf32>
+  %v6 = graph.reshape(%v5) {shape = [1, 32, 1, 8, 10]} : tensor<1x32x1x8x10xf32>
+  %v7 = graph.broadcast(%v6) {shape = [1, 32, 128, 8, 10]} : tensor<1x32x128x8x10xf32>
+  %v8 = graph.sub(%v0, %v7) : tensor<1x32x128x8x10xf32>
+  %v9 = graph.mul(%v8, %v8) : tensor<1x32x128x8x10xf32>
+  %v10 = graph.reduce(%v9) {axes = [2], keepdims = false, kind = "sum"} : tensor<1x32x8x10xf32>
+  %v11 = graph.reduce(%v10) {axes = [1, 3], kind = "sum"} : tensor<1x8xf32>
+  %v12 = graph.broadcast(%m) {shape = [1, 32, 8, 10]} : tensor<1x32x8x10xf32>
+  %v13 = graph.sub(%v5, %v12) : tensor<1x32x8x10xf32>
+  %v14 = graph.mul(%v13, %v13) : tensor<1x32x8x10xf32>
+  %v15 = graph.mul(%v14, %v4) : tensor<1x32x8x10xf32>
+  %v16 = graph.reduce(%v15) {axes = [1, 3], kind = "sum"} : tensor<1x8xf32>
+  %v17 = graph.add(%v11, %v16) : tensor<1x8xf32>
+  %v18 = graph.reshape(%v17) {shape = [1, 1, 8, 1]} : tensor<1x1x8x1xf32>
+  return(%m, %v18)
 }
 
 func @sum_powers_in_parts(%x: tensor<2x65536xf16>) {

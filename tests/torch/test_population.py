@@ -188,6 +188,19 @@ def test_places_of_extremes_on_the_emulator(
         same(lambda x: (x.argmax(axis), x.argmin(axis, keepdim=True), x.min(axis)[1]), x)
 
 
+@pytest.mark.parametrize(
+    ("shape", "layout", "groups"),
+    [((1, 40, 64, 64), "last", 4), ((3, 40, 64, 64), "last", 4), ((1, 16, 99, 99), "", 2)],
+)
+def test_few_long_groups_are_read_twice(shape: tuple[int, ...], layout: str, groups: int) -> None:
+    """By all multiprocessors for their sums, and for what they are scaled to."""
+    case = Case("a test", (Array(shape, layout=layout),), "float16", lambda x: F.group_norm(x, groups))
+    row = population.measured(case, EMULATOR)
+    assert not row["wrong"], row["off"]
+    assert [t.split("_")[0] for t in row["touched"]["launches"]] == ["reduction", "reduction", "pointwise"]
+    assert row["touched"]["bytes"] < 2.7
+
+
 def test_long_rows_are_searched_in_parts_that_registers_hold() -> None:
     case = Case("in 250 parts", (Array((5_000_000,)),), "float32", lambda x: x.argmin(0))
     row = population.measured(case, EMULATOR)

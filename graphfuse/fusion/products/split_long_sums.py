@@ -27,7 +27,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphfuse.dialects import graph
 from graphfuse.dialects.elementwise import ROUNDED_KINDS
@@ -52,6 +52,8 @@ LONG_CHOICE = 1 << 15
 """The same of elements of which some are chosen."""
 OF_A_PART = 8
 """Elements of a part for each that is chosen, at least."""
+LONG_ROW = 1 << 15
+"""The same of elements whose mean and variance are wanted: what registers do not hold is read three times."""
 LEAST = 1 << 12
 """Elements of a part."""
 ROW = 1 << 15
@@ -134,6 +136,8 @@ class Programs:
     """Whether parts of a row should begin where vectors do."""
     held: int = 0
     """Elements of 4 bytes that registers of a program hold: it reads them once to find the largest, and where it is."""
+    centred: frozenset[Reduced] = frozenset()
+    """That of which the mean is wanted, and the sum of squares of what it is away from it."""
     narrow: int = 1
     """How many times as many there are, at most, where columns are read one by one."""
 
@@ -143,7 +147,7 @@ class Programs:
 
     def long(self, reduced: Reduced) -> int:
         """Elements that one program may reduce alone."""
-        return LONG_POWERS if reduced in self.powers else LONG
+        return LONG_POWERS if reduced in self.powers else LONG_ROW if reduced in self.centred else LONG
 
 
 @rule_with(graph.reduce)
@@ -154,16 +158,18 @@ def reduce_in_parts(op: Op, programs: Programs) -> Replacement | None:
     axes, kind = sorted(attr_ints(op, "axes")), str(op.attrs["kind"])
     if _reduced(op) in programs.whole:
         return None
-    parts = _in_parts(t.shape, axes, programs, programs.long(_reduced(op)))
+    found = _columns_first(op, programs)
+    own, parts = found or (axes, _in_parts(t.shape, axes, programs, programs.long(_reduced(op))))
     if parts is None:
         return None
-    inside, place = parts.inside(axes)
+    inside, place = parts.inside(own)
+    others = parts.left(axes, own)
 
     def partial(part: Value) -> Value:
         wide = cast_to(part, _wide(t.elem, kind))
         return graph.reduce(wide, axes=inside, kind=kind, keepdims=False, loc=op.loc).result
 
-    whole = graph.reduce(parts.each(x, partial, place), axes=(place,), kind=kind, loc=op.loc).result
+    whole = graph.reduce(parts.each(x, partial, place), axes=(place, *others), kind=kind, loc=op.loc).result
     return reshaped(cast_to(whole, t.elem), tensor_of(op.result).shape)
 
 
@@ -173,20 +179,18 @@ def deviations_in_parts(op: Op, programs: Programs) -> Replacement | None:
 
     So one kernel makes both sums of a part (Chan, Golub and LeVeque, Updating formulae for computing variances).
     """
-    square = made_by(op.operands[0], graph.mul)
-    away = made_by(square.operands[0], graph.sub) if square is not None else None
-    if square is None or away is None or square.operands[0] != square.operands[1] or op.attrs["kind"] != "sum":
+    found = _centred(op)
+    if found is None or _reduced(op) in programs.whole:
         return None
-    x, about = away.operands
+    x, mean = found
     shape, axes = tensor_of(x).shape, sorted(attr_ints(op, "axes"))
-    mean = operand_of(about, graph.broadcast)
-    if mean is None or tensor_of(x).elem != F32 or not _is_mean(mean, shape, axes):
-        return None
-    parts = None if _reduced(op) in programs.whole else _in_parts(shape, axes, programs, programs.long(_reduced(op)))
+    columns = _columns_first(op, programs)
+    own, parts = columns or (axes, _in_parts(shape, axes, programs, programs.long(_reduced(op))))
     if parts is None or parts.count * parts.size != parts.length:
         return None
-    inside, place = parts.inside(axes)
-    size = math.prod(static(shape[a]) for a in axes) // parts.count
+    inside, place = parts.inside(own)
+    together = (place, *parts.left(axes, own))
+    size = math.prod(static(shape[a]) for a in own) // parts.count
 
     def mean_of(part: Value) -> Value:
         total = graph.reduce(part, axes=inside, kind="sum", keepdims=False, loc=op.loc).result
@@ -200,11 +204,44 @@ def deviations_in_parts(op: Op, programs: Programs) -> Replacement | None:
 
     means, spreads = parts.each(x, mean_of, place), parts.each(x, spread, place)
     by_part = tensor_of(means).shape
-    common = reshaped(mean, tuple(1 if i == place else d for i, d in enumerate(by_part)))
+    common = reshaped(mean, tuple(1 if i in together else d for i, d in enumerate(by_part)))
     far = graph.sub(means, graph.broadcast(common, shape=by_part)).result
     weighed = graph.mul(graph.mul(far, far), full(by_part, F32, float(size))).result
-    sums = (graph.reduce(v, axes=(place,), kind="sum", loc=op.loc) for v in (spreads, weighed))
+    sums = (graph.reduce(v, axes=together, kind="sum", loc=op.loc) for v in (spreads, weighed))
     return reshaped(graph.add(*sums).result, tensor_of(op.result).shape)
+
+
+def _centred(op: Op) -> tuple[Value, Value] | None:
+    """x and its mean, where a reduction is the sum of (x - mean)^2."""
+    square = made_by(op.operands[0], graph.mul)
+    away = made_by(square.operands[0], graph.sub) if square is not None else None
+    if square is None or away is None or square.operands[0] != square.operands[1] or op.attrs["kind"] != "sum":
+        return None
+    x, about = away.operands
+    mean = operand_of(about, graph.broadcast)
+    if mean is None or tensor_of(x).elem != F32:
+        return None
+    return (x, mean) if _is_mean(mean, tensor_of(x).shape, sorted(attr_ints(op, "axes"))) else None
+
+
+def _columns_first(op: Op, programs: Programs) -> tuple[list[int], _Parts] | None:
+    """The axes and the parts of which columns are reduced, groups of few of which are a row: of a norm of groups.
+
+    So memory is read in vectors, and what is summed across channels are totals.
+    """
+    shape, axes = tensor_of(op.operands[0]).shape, sorted(attr_ints(op, "axes"))
+    if _reduced(op) not in programs.centred or len(runs := _runs(axes)) != 2:
+        return None
+    (first, after), (inner, end) = runs
+    sizes = [shape[a] for a in axes]
+    is_long = all(isinstance(d, int) for d in sizes) and programs.most(sizes) >= LONG_ROW
+    if not is_long or end != len(shape) or programs.most(shape[inner:]) >= LINE:
+        return None
+    own = [*range(first, after)]
+    busy = programs.most(shape[:first]) * -(-programs.most(shape[after:]) // LINE)
+    held = -(-programs.most(shape[first:after]) * LINE // ROW)
+    parts = _in_parts(shape, own, replace(programs, count=max(programs.count, max(2, held) * busy)), LONG_ROW)
+    return (own, parts) if parts is not None else None
 
 
 def _is_mean(mean: Value, shape: Sequence[Dim], axes: Sequence[int]) -> bool:
@@ -313,6 +350,12 @@ class _Parts:
         first, after = self.first, self.after
         moved = (a if a < first else a + 2 - (after - first) for a in axes if not first <= a < after)
         return tuple(sorted((*moved, first + 1))), first - sum(a < first for a in axes)
+
+    def left(self, axes: Sequence[int], own: Sequence[int]) -> tuple[int, ...]:
+        """The axes of what is made of parts along which `axes` are reduced that were not a part's `own`."""
+        inside, _ = self.inside(own)
+        moved = (a if a < self.first else a + 2 - (self.after - self.first) for a in axes if a not in own)
+        return tuple(a - sum(i < a for i in inside) for a in moved)
 
     def each(self, x: Value, result: Callable[[Value], Value], place: int) -> Value:
         """The results of all parts, along dim `place`."""
@@ -509,6 +552,7 @@ def share_sums(
     """Give each of so many programs, which run at a time, a part of every long sum. Rows of attention stay whole."""
     attention = (op for found in find_attention(Dataflow(func.body), on_gpu=True) for op in found.between)
     whole = frozenset(_reduced(op) for op in attention if op.kind is graph.reduce)
+    reduces = [op for op in func.body.ops if op.kind is graph.reduce]
     rules = [r for r in RULES if not strict or r not in deviations_in_parts]
     known = Programs(
         programs,
@@ -517,6 +561,7 @@ def share_sums(
         parts,
         whole=whole,
         powers=_powers(func),
+        centred=frozenset() if strict else frozenset(_reduced(op) for op in reduces if _centred(op)),
         narrow=NARROW,
         by_vectors=True,
         held=ROW,
