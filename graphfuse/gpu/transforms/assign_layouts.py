@@ -21,7 +21,7 @@ from graphfuse.gpu.analysis.axis_info import Facts, access_info, axis_info
 from graphfuse.gpu.kernel import WARP_SIZE
 from graphfuse.gpu.transforms import dot_layouts
 from graphfuse.gpu.transforms.scan_layouts import owners, scan_layout
-from graphfuse.ir.core import Attr, Block, Func, Op, Params, Trait, Value, attr_int, attr_ints, tile_of
+from graphfuse.ir.core import Attr, Block, Func, Op, Params, Trait, Value, attr_dims, attr_int, attr_ints, tile_of
 from graphfuse.ir.layout import WARP, LinearLayout
 from graphfuse.ir.layout_families import Blocked
 from graphfuse.ir.passes import passing
@@ -31,6 +31,9 @@ from graphfuse.ir.types import Tile, Type
 
 VECTOR_BYTES = 16
 """Of one thread's access at most."""
+SHORT_ROW_BYTES, FEW_VECTORS = 48, 4
+"""From one row to the next that is reduced and not stored, and its vectors: a thread has as much of it as it has
+elements, which caches have when it reads the next one, and lanes exchange few."""
 LOOPS = (control.for_, control.while_)
 ATOMICS = (effects.atomic, effects.atomic_cas)
 FREE = (block.const, block.arange, block.splat)
@@ -223,9 +226,30 @@ def coalesced(func: Func, op: Op, type_: Tile, warps: int, facts: Facts) -> Line
     width = min(width, VECTOR_BYTES // type_.elem.bytes or 1, type_.padded_shape[fast])
     if most < width:  # rather idle threads than narrow accesses, but for what the smallest access is
         width = max(most, min(width, max(1, 4 // type_.elem.bytes)))
-    # a row that is reduced stays within a warp as far as there are rows for the warps
-    outer = tuple(reversed(order)) if _is_reduced(func, type_, fast) else tuple(order)
+    outer, extent = tuple(order), type_.padded_shape[fast]
+    if _is_reduced(func, type_, fast):  # a row stays within a warp as far as there are rows for the warps
+        outer = tuple(reversed(order))
+        if FEW_VECTORS * width <= extent and _has_short_rows(op, type_, fast) and not _is_stored(func, type_):
+            width = max(width, min(most, extent))
     return blocked(type_.padded_shape, tuple(order), width, warps, outer)
+
+
+def _has_short_rows(op: Op, type_: Tile, axis: int) -> bool:
+    """Whether a tile of two dims has its rows side by side in memory, few bytes each."""
+    if op.kind is not block.load_view or len(type_.shape) != 2:
+        return False
+    pitch = attr_dims(op, "strides")[1 - axis]
+    return isinstance(pitch, int) and 0 < pitch * type_.elem.bytes <= SHORT_ROW_BYTES
+
+
+def _is_stored(func: Func, type_: Tile) -> bool:
+    """Whether a tile of this shape is stored."""
+    return any(_same_shape(op.operands[2].type, type_) for op in _stores(func))
+
+
+@functools.lru_cache(maxsize=1)
+def _stores(func: Func) -> tuple[Op, ...]:
+    return tuple(op for op in func.walk() if op.kind in (block.store, block.store_view, *ATOMICS))
 
 
 def _is_reduced(func: Func, type_: Tile, axis: int) -> bool:
