@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from graphfuse.blockgen.access import Accesses, Merged, Walk, merged_index
 from graphfuse.blockgen.evaluate import Lane, Yielded
 from graphfuse.blockgen.gpu_tiles import (
+    SECTOR_BYTES,
     SHARES,
     at_most,
     fitting,
@@ -154,12 +155,12 @@ class AxisReduction:
             wide = max(2, fitting(reduced, 1, TILE // high, ranges, slack=0.5))
             high = fitting(kept, high, max(high, TILE // 2 // wide), ranges)
         total = at_most(positions([self.dims[i].extent for i in self.kept]), ranges)
-        least = LINE if self.columns else 1
+        widest = max(element_of(v).bytes for v, _ in self.terms.reads((0,) * len(self.shape)))
+        least = min(LINE, max(1, 2 * SECTOR_BYTES // widest)) if self.columns else 1
         while high > least and total < high * machine.multiprocessors:
             high //= 2
         # few programs must have more in flight each; a search carries three registers an element
         share = max(1, min(8, total // high // machine.multiprocessors))
-        widest = max(element_of(v).bytes for v, _ in self.terms.reads((0,) * len(self.shape)))
         most = machine.gpu.memory.in_flight_bytes // share // widest
         most = min(most, TILE if self.last is not None else 4 * TILE)
         if high * wide < most:
