@@ -15,7 +15,7 @@ def check(fn, *args):
     with emulated() as reports:
         got = torch.compile(fn, backend="graphfuse", dynamic=False)(*args)
     torch.testing.assert_close(got, want, rtol=0, atol=2.0**-9)
-    assert sum(report.global_bytes for _, report in reports) < 0.6 * want.nbytes, "the copy is no kernel of these"
+    assert sum(report.global_bytes for _, report in reports) < 0.8 * want.nbytes, "the copy is no kernel of these"
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -30,7 +30,17 @@ def test_rows(dtype):
 
 def test_elements():
     torch.manual_seed(0)
-    x, u = torch.rand(2900, 1009).bfloat16(), torch.rand(11, 1009).bfloat16()
-    i = torch.randint(3, (11, 1009))
+    x, u = torch.rand(5800, 1009).bfloat16(), torch.rand(41, 1009).bfloat16()
+    i = torch.randint(3, (41, 1009))
     check(lambda x, i, u: x.scatter_add(0, i, u), x, i, u)
     check(lambda x, i, u: x.scatter_reduce(0, i, u, "prod"), x, i, u)
+
+
+@pytest.mark.parametrize("reduce", ["sum", "prod", "amax", "amin"])
+def test_very_few(reduce):
+    """Some meet, some from the end: two launches beside the copy."""
+    torch.manual_seed(0)
+    x, u, i = torch.rand(3001, 97).half(), torch.rand(9, 97).half(), torch.tensor([5, 3000, 5, 0, 2, 5, 1, 3000, 4])
+    check(lambda x, i, u: x.scatter_reduce(0, i[:, None].expand(9, 97), u, reduce), x, i, u)
+    if reduce == "sum":
+        check(lambda x, i, u: x.index_put((i - 3001,), u, accumulate=True), x, i, u)

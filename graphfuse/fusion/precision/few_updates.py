@@ -13,7 +13,11 @@ becomes
     %t = graph.cast(graph.gather_nd(%s, %i)) {to = f16} : tensor<8x96xf16>
     %y = graph.scatter_nd(%x, %i, %t) : tensor<65536x96xf16>
 
-Updates of one place store one number there, so their order is free.
+Updates of one place store one number there, so their order is free. Very few are combined with one another before:
+
+    %q = graph.eq(%i, %i) : tensor<8x8x96xbool>                                   // of each two, whether they meet
+    %c = graph.reduce(graph.select(%q, %u, 0.0)) {axes = [1], kind = "sum"} : tensor<8x96xf32>
+    %t = graph.cast(graph.add(%a, %c)) {to = f16} : tensor<8x96xf16>
 
 Requires: nothing that finds equal values runs afterwards, or two would write to one `empty`. Ensures: the same values.
 Cost: one sweep.
@@ -22,10 +26,12 @@ Cost: one sweep.
 from __future__ import annotations
 
 from graphfuse.dialects import graph
+from graphfuse.dialects.elementwise import neutral
 from graphfuse.fusion.regions.dataflow import Dataflow
 from graphfuse.fusion.simplify.fold_constants import full, splat_of
 from graphfuse.fusion.simplify.patterns import operand_of
-from graphfuse.ir.core import Func, Op, Value, remade, tensor_of
+from graphfuse.fusion.simplify.simplify_movement import broadcasted, reshaped
+from graphfuse.ir.core import Func, Op, Value, attr_int, remade, tensor_of
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
 from graphfuse.ir.types import BF16, F16, F32, Scalar
 from graphfuse.symbolic import product
@@ -33,6 +39,8 @@ from graphfuse.targets.machine import KernelCosts
 
 SECTOR_BYTES = 32
 """What an update of one element touches."""
+FEW = 32
+"""Updates along an axis, each of which looks at all."""
 MORE_LAUNCHES, MORE_PASSES = 3, 4
 """Of this over the widened tensor: launches, and times that each update's place is touched."""
 
@@ -56,14 +64,45 @@ def _narrow(cast: Op, scatter: Op, costs: KernelCosts) -> Value | None:
     """The scatter into halves, if it pays."""
     (wide, at, updates), half = scatter.operands, tensor_of(cast.result).elem
     x = _halves(wide, half)
-    if x is None or half not in (F16, BF16) or tensor_of(wide).elem != F32 or not _pays(scatter, costs):
+    if x is None or half not in (F16, BF16) or tensor_of(wide).elem != F32:
         return None
-    empty = graph.empty(shape=tensor_of(wide).shape, elem=F32, loc=scatter.loc).result
-    there = graph.cast(_looked_up(scatter, x, at), to=F32, loc=scatter.loc).result
-    begun = remade(scatter, empty, at, there, kind="set").result
-    combined = remade(scatter, begun, at, updates).result
-    narrow = graph.cast(_looked_up(scatter, combined, at), to=half, loc=cast.loc).result
+    if (combined := _met(scatter, x)) is None and _pays(scatter, costs):
+        empty = graph.empty(shape=tensor_of(wide).shape, elem=F32, loc=scatter.loc).result
+        begun = remade(scatter, empty, at, _there(scatter, x), kind="set").result
+        combined = _looked_up(scatter, remade(scatter, begun, at, updates).result)
+    if combined is None:
+        return None
+    narrow = graph.cast(combined, to=half, loc=cast.loc).result
     return remade(scatter, x, at, narrow, kind="set", ordered=False).result
+
+
+def _met(scatter: Op, x: Value) -> Value | None:
+    """What there is where updates land, combined with each that lands there, if all look at all in little time."""
+    _, at, updates = scatter.operands
+    shape, size = tensor_of(updates).shape, tensor_of(x).shape
+    axis = attr_int(scatter, "axis", 0)
+    count, length, whole, part = *((d[axis] if d else 0) for d in (shape, size)), product(size), product(shape)
+    if not (isinstance(count, int) and isinstance(length, int) and isinstance(whole, int) and isinstance(part, int)):
+        return None
+    if not 0 < count <= FEW or count * part > 2 * whole:
+        return None
+    if scatter.kind is graph.scatter_nd:
+        if len(tensor_of(at).shape) != 2 or tensor_of(at).shape[1] != 1:
+            return None
+        at = broadcasted(reshaped(at, (count, *(1 for _ in shape[1:]))), shape)
+    elem, kind = tensor_of(at).elem, str(scatter.attrs["kind"])
+    below = graph.lt(at, full(shape, elem, 0))
+    at = graph.select(below, graph.add(at, full(shape, elem, length)), at).result
+    each = (*shape[:axis], count, *shape[axis:])
+
+    def spread(v: Value, one: int) -> Value:
+        return broadcasted(reshaped(v, (*each[:one], 1, *each[one + 1 :])), each)
+
+    meet = graph.eq(spread(at, axis + 1), spread(at, axis))
+    how = {"add": "sum", "mul": "prod"}.get(kind, kind)
+    chosen = graph.select(meet, spread(updates, axis), full(each, F32, neutral(how, F32)))
+    others = graph.reduce(chosen, axes=(axis + 1,), kind=how)
+    return graph.ELEMENTWISE[kind](_there(scatter, x), others, loc=scatter.loc).result
 
 
 def _halves(wide: Value, half: Scalar) -> Value | None:
@@ -74,8 +113,14 @@ def _halves(wide: Value, half: Scalar) -> Value | None:
     return full(tensor_of(wide).shape, half, 0) if splat_of(wide) == 0 else None
 
 
-def _looked_up(scatter: Op, x: Value, at: Value) -> Value:
+def _there(scatter: Op, x: Value) -> Value:
+    """Halves at the places of the updates, in f32."""
+    return graph.cast(_looked_up(scatter, x), to=F32, loc=scatter.loc).result
+
+
+def _looked_up(scatter: Op, x: Value) -> Value:
     """What is at the places of the updates."""
+    at = scatter.operands[1]
     if scatter.kind is graph.scatter_along:
         return graph.take_along(x, at, axis=scatter.attrs["axis"], loc=scatter.loc).result
     return graph.gather_nd(x, at, loc=scatter.loc).result
