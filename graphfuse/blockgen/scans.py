@@ -71,4 +71,4 @@ class Scan:
             return ev.const(nothing, self.elem)
         before, i = self.op.operands[1], part - 1
         source = Source(before, (*at[: self.axis], i, *at[self.axis :]), ((0, i, shape_of(before)[self.axis]),))
-        return ev.guarded(source, self.elem, nothing, None)
+        return ev.cast(ev.guarded(source, tensor_of(before).elem, nothing, None), self.elem)

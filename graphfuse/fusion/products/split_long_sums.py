@@ -525,7 +525,9 @@ def scan_in_parts(op: Op, programs: Programs) -> Replacement | None:
     whole, kind, is_reverse = (extent - 1) // part, str(op.attrs["kind"]), bool(op.attrs.get("reverse", False))
     cut = sliced(x, axis, extent - whole * part if is_reverse else 0, whole * part)
     split = reshaped(cut, (*shape[:axis], whole, part, *shape[axis + 1 :]))
-    wide = cast_to(split, graph.running(kind, tensor_of(x).elem))
+    # logarithms of f64 are dear on a GPU, and sums in trees round them a few times
+    is_log = programs.by_vectors and kind == "logaddexp" and tensor_of(x).elem == F32
+    wide = split if is_log else cast_to(split, graph.running(kind, tensor_of(x).elem))
     totals = graph.reduce(wide, axes=(axis + 1,), kind=kind, loc=op.loc).result
     if is_reverse:
         totals = graph.flip(totals, axes=(axis,), loc=op.loc).result
