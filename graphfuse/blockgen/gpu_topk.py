@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from graphfuse.blockgen.access import Walk, merged_index
 from graphfuse.blockgen.evaluate import Lane, lane_over
 from graphfuse.blockgen.gpu_tiles import (
     SECTOR_BYTES,
@@ -54,8 +55,10 @@ class _TopK:
         (self.x,) = op.operands
         self.shape, self.axis = shape_of(self.x), attr_int(op, "axis")
         self.extent, self.wanted = self.shape[self.axis], shape_of(op.results[0])[self.axis]
-        self.outer = (*self.shape[: self.axis], *self.shape[self.axis + 1 :])
-        self.columns = self.axis < len(self.outer)
+        walk = Walk.over(kernel.space, self.shape, lambda index: kernel.reads(self.x, index))
+        self.dims = [d for d in walk.merge([self.axis, self.axis + 1]) if d.first != self.axis]
+        self.outer = [d.extent for d in self.dims]
+        self.columns = bool(self.dims) and self.dims[-1].first > self.axis
         """Whether lines are next to one another in memory."""
         ranges = kernel.space.ranges
         longest, most = at_most(self.extent, ranges), power_of_two(at_most(self.wanted, ranges))
@@ -127,7 +130,8 @@ class _TopK:
         return tuple(n.extent for n in self._ordered(Lane("", size)))
 
     def _index(self, position: Dim) -> Index:
-        return (*self.at[: self.axis], position, *self.at[self.axis :])
+        index = merged_index(len(self.shape), self.dims, self.at)
+        return (*index[: self.axis], position, *index[self.axis + 1 :])
 
     def _first(self, after: Carried) -> Keys:
         """The first of a line, in order, from some integers on, if any are given."""
