@@ -1,7 +1,8 @@
 """Elements of lines by their rank: the k-th, the median; and the most frequent one.
 
-In short lines every element is compared with every other. On a GPU longer ones are sorted, and where they are too long
-for that, an element is found digit by digit: elements are counted by their next digit, of those that begin as it does.
+On a CPU every element of a short line is compared with every other. On a GPU lines are sorted, and where they are too
+long for that, an element is found digit by digit: elements are counted by their next digit, of those that begin as it
+does.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class _Line:
     def at(self, rank: Value | int) -> Sequence[Value]:
         """The element of each line before which there are so many, and where it is."""
         c, e, axis = self.c, self.e, self.axis
-        if self.size <= LONGEST:
+        if c.on_cpu:
             return self.first(e.map(graph.eq, self.ranks(), rank))
         if self.size > sorted_at_once(elem_of(self.x)):
             return self.first(_Digits(c, self.x).equal(rank))
