@@ -55,6 +55,8 @@ TOGETHER = 4
 """Chunks whose largest element is found before what came before is scaled down."""
 LINE = 32
 """Neighbours in memory that a tile has at least, where rows are not contiguous."""
+FEW_WARPS = 8
+"""Of short rows for each multiprocessor: up to so many, a warp has fewer elements."""
 REPEATS = (graph.broadcast, graph.full, graph.iota)
 """What takes no registers of its own."""
 DEEP = 4
@@ -111,7 +113,7 @@ class _GpuRows(RowKernel):
         """Rows that a program should have at least, for whole sectors of memory: if they are not contiguous.
 
         Fewer where multiprocessors would idle: of rows of a few neighbours each, caches have what others read;
-        columns stay two sectors wide.
+        columns stay a vector wide.
         """
         if not self.outer:
             return 1
@@ -120,7 +122,7 @@ class _GpuRows(RowKernel):
         most = power_of_two(at_most(self.outer[-1].extent, self.kernel.space.ranges))
         beside = min(most, max(1, LINE // power_of_two(short))) if lies_within else 1
         rows = at_most(positions([d.extent for d in self.outer]), self.kernel.space.ranges)
-        least = max(1, 2 * SECTOR_BYTES // self._wide()) if self.columns else 1
+        least = max(1, VECTOR_BYTES // self._wide()) if self.columns else 1
         while beside > least and rows < beside * self.kernel.machine.multiprocessors // 2:
             beside //= 2
         return beside
@@ -182,7 +184,9 @@ class _GpuRows(RowKernel):
         in_whole_or_part(kernel, lanes, lambda: self._tile(row, self._folded(where)))
         tile = size * height
         work = 1 + round(tile * cost_per_element(kernel.machine.core, kernel.work)) // 64
-        return kernel.finish(grid, work, _row_block(tile, self._wide(), self._held(), way.warps))
+        few = FEW_WARPS * kernel.machine.multiprocessors // max(1, at_most(grid, kernel.space.ranges))
+        least = 1 << max(1, min(height, few, tile // (4 * WARP))).bit_length() - 1
+        return kernel.finish(grid, work, _row_block(tile, self._wide(), self._held(), way.warps, min(least, 16)))
 
     def _row_lanes(self, widths: Sequence[int], flat: int) -> tuple[list[Lane], Index]:
         """Lanes over a whole row, and the row's index under them."""
@@ -414,15 +418,16 @@ def _made_for(reduces: Sequence[Op]) -> set[Value]:
     return found
 
 
-def _row_block(elements: int, elem_bytes: int, held: int, more: int) -> dict[str, Attr]:
+def _row_block(elements: int, elem_bytes: int, held: int, more: int, least: int) -> dict[str, Attr]:
     """Two vectors a thread, but for the largest tiles 32 elements, of all tiles that are `held`.
 
     No more than 16 warps if they can hold it: of blocks of 32, which wait for their last warp twice, two fit, and rows
-    of 8192 f32 take 133.4 us instead of 131.4 (`benchmarks/gpu_rows.py`, without PDL). `more` times as many warps.
+    of 8192 f32 take 133.4 us instead of 131.4 (`benchmarks/gpu_rows.py`, without PDL). `more` times as many warps, at
+    `least` so many before.
     """
     vectors = 2 * VECTOR_BYTES // max(1, elem_bytes)
     warps = warps_for(elements, vectors, 16) if elements <= 8192 else warps_for(elements, 32 // held, 32)
-    warps = min(32, warps * more)
+    warps = min(32, max(warps, least) * more)
     # as many registers as leave room for a second block, whose loads fill the time that this one computes
     crowded = elements > warps * WARP * 16 and warps <= 16
     return {"warps": warps, "resident": 2} if crowded else {"warps": warps}

@@ -157,11 +157,23 @@ def test_what_kernels_execute_on_the_emulator(name: str) -> None:
     assert row["touched"]["instructions"] < most
 
 
-def test_groups_in_channels_are_spread_over_multiprocessors() -> None:
-    case = Case("of 3 channels", (Array((3, 96, 24, 24), layout="last"),), "bfloat16", lambda x: F.group_norm(x, 32))
-    (launch,) = population.measured(case, EMULATOR)["touched"]["launches"]
-    warps = int(launch.split(": ")[1].split(" warps")[0])
-    assert warps >= 96 * 4, launch
+# with the warps that share the work at least
+SPREAD = {
+    "groups of few channels": (((3, 96, 24, 24), "last"), lambda x: F.group_norm(x, 32), 96 * 4),
+    "few columns": (((1031, 17), ""), lambda x: x.softmax(0), 48),
+    "extremes of few columns": (((232, 182), ""), lambda x: x.argmin(0) * 0 + x.amin(0), 40),
+    "short rows": (((4176, 22), "step"), lambda x: x.softmax(1), 1000),
+    "windows of few places": (((24, 6, 23, 23), ""), lambda x: F.adaptive_avg_pool2d(x, 7), 200),
+}
+
+
+@pytest.mark.parametrize("name", SPREAD)
+def test_few_elements_are_spread_over_multiprocessors(name: str) -> None:
+    (shape, layout), call, least = SPREAD[name]
+    row = population.measured(Case(name, (Array(shape, layout=layout),), "bfloat16", call), EMULATOR)
+    assert not row["wrong"], row["off"]
+    (launch,) = row["touched"]["launches"]
+    assert int(launch.split(": ")[1].split(" warps")[0]) >= least, launch
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8])
