@@ -187,6 +187,11 @@ IMAGES = {
         "t = permute(x) {perm = [0, 2, 3, 1]}",
         "conv(t, w) {groups = 2, strides = [1, 1]",
     ),
+    "odd groups": (
+        "x: 2x10x10x27xf16, w: 3x3x9x48xf16",
+        AROUND,
+        "conv(p, w) {groups = 3, strides = [1, 1]",
+    ),
 }
 
 

@@ -44,10 +44,10 @@ from graphfuse.fusion.regions.dataflow import Dataflow
 from graphfuse.fusion.simplify.fold_constants import Array, array_of, constant, evaluate
 from graphfuse.fusion.simplify.layout import elements_of
 from graphfuse.fusion.simplify.simplify_movement import grown, reshaped, sliced
-from graphfuse.ir.core import Func, Op, Trait, Value, attr_ints, remade, tensor_of
+from graphfuse.ir.core import Func, Op, Trait, Value, attr_int, attr_ints, remade, tensor_of
 from graphfuse.ir.rewrite import Replacement, common_subexpressions, dead_code, readers, rebuild
 from graphfuse.ir.types import BF16, F16
-from graphfuse.symbolic import product, static
+from graphfuse.symbolic import exact_div, product, static
 
 OFTEN = 512
 """Positions at which weights are read that are worth a copy."""
@@ -94,9 +94,12 @@ def _row(op: Op, side: int) -> Row:
     """The dims of an operand that lie side by side and have one role in the product, in whole sectors."""
     if op.kind is graph.conv:
         channels = tensor_of(op.operands[side]).shape[-1]
-        grown = -channels % UNIT if isinstance(channels, int) else UNIT
-        of_groups = side == 0 and op.attrs.get("groups", 1) != 1  # each would have to grow by itself
-        return STAYS if grown and (of_groups or not isinstance(channels, int)) else (1, grown)
+        if not isinstance(channels, int):
+            return STAYS
+        groups = attr_int(op, "groups", 1) if side == 0 else 1
+        grown = -(channels // groups) % UNIT
+        is_mostly_zeros = groups != 1 and channels // groups < grown
+        return STAYS if is_mostly_zeros else (1, grown)
     labels = graph.parse_spec(str(op.attrs["spec"]))
     shape = tensor_of(op.operands[side]).shape
     role: tuple[bool, ...] | None = None
@@ -196,8 +199,8 @@ def _rows(op: Op, side: int) -> tuple[Row, ...]:
     """The ways to store an operand."""
     row = _row(op, side)
     rows = {STAYS: None, row: None}
-    if op.kind is graph.conv and side == 0 and row != STAYS and op.attrs.get("groups", 1) == 1:
-        channels = static(tensor_of(op.operands[side]).shape[-1])
+    if op.kind is graph.conv and side == 0 and row != STAYS:
+        channels = static(tensor_of(op.operands[1]).shape[-2])
         rows[1, -channels % LINE] = None
     return tuple(rows)
 
@@ -228,7 +231,11 @@ def _copied_image(op: Op, rows: Sequence[Row], known: Known | None) -> Op:
     (copies, more), (_, columns) = rows
     memory = graph.unpadded(image)
     if copies:
-        copy = _padded(memory, (*(0 for _ in tensor_of(memory).shape[1:]), more), known)
+        *outer, channels = tensor_of(memory).shape
+        groups = attr_int(op, "groups", 1) if more else 1
+        of_groups = memory if groups == 1 else reshaped(memory, (*outer, groups, exact_div(channels, groups) or 0))
+        copy = _padded(of_groups, (*(0 for _ in tensor_of(of_groups).shape[1:]), more), known)
+        copy = reshaped(copy, (*outer, channels + groups * more))
         image = copy if memory is image or image.op is None else remade(image.op, copy).result
     if more or rows[1] != STAYS:
         *taps, _, out = tensor_of(weights).shape
