@@ -419,7 +419,7 @@ _TRIPLES = (("darwin", "darwin"), ("macos", "darwin"), ("windows", "win32"))
 """Words in a target triple, and what `sys.platform` is there."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Executable:
     """A compiled model. `code` is by target text; `ir` has the texts of the stages, by stage.
 

@@ -14,8 +14,8 @@ from graphfuse.ir.types import Scalar
 from graphfuse.symbolic import Expr
 
 
-def to_text(func: Func, *, locations: bool = False) -> str:
-    """Print a function; with `locations`, each op ends in `loc "..."`.
+def to_text(func: Func, *, locations: bool = False, hints: bool = True) -> str:
+    """Print a function; with `locations`, each op ends in `loc "..."`; without `hints`, values are only numbered.
 
     Layouts are named: `layout #l0 = 8x4 linear {...}` lines come first.
     """
@@ -24,12 +24,12 @@ def to_text(func: Func, *, locations: bool = False) -> str:
     def name(m: re.Match[str]) -> str:
         return table.setdefault(m[1], f"#l{len(table)}")
 
-    body = re.sub(r"\{(\w+ linear \{[^{}]*\})\}", name, _to_text(func, locations=locations))
+    body = re.sub(r"\{(\w+ linear \{[^{}]*\})\}", name, _to_text(func, locations=locations, hints=hints))
     return "".join(f"layout {n} = {text}\n" for text, n in table.items()) + body
 
 
-def _to_text(func: Func, *, locations: bool) -> str:
-    names = _Names()
+def _to_text(func: Func, *, locations: bool, hints: bool) -> str:
+    names = _Names() if hints else _Numbers()
     params = names.declare_whole(func.body.params)
     dims = ", ".join(f"{name} in {lo}..{hi}" for name, lo, hi in func.dims)
     head = f"func @{func.name}({params}){attrs_text(func.attrs)}"
@@ -78,6 +78,13 @@ class _Names:
 
     def declare_whole(self, params: Params) -> str:
         return ", ".join(f"{self.param(v)}: {v.type}" for v in params.values)
+
+
+class _Numbers(_Names):
+    """Names that say nothing."""
+
+    def _unique(self, value: Value, name: str, hint: str) -> str:
+        return super()._unique(value, "", "")
 
 
 @functools.cache
