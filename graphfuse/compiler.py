@@ -30,6 +30,7 @@ from graphfuse.constraints import Constraint, Kind, decided, listening
 from graphfuse.dialects import graph
 from graphfuse.dialects.ranges import ranges_of
 from graphfuse.errors import VerifyError
+from graphfuse.fusion.regions.outline import kernel_text
 from graphfuse.fusion.regions.partition import Decision
 from graphfuse.fusion.regions.plan import KernelCall, Planned, plan
 from graphfuse.fusion.regions.traffic import bytes_read_by, stored
@@ -38,8 +39,8 @@ from graphfuse.ir.core import Func, Op, Value, attr_dim, attr_ints, attr_strs, t
 from graphfuse.ir.dense import Dense
 from graphfuse.ir.limit import counted
 from graphfuse.ir.passes import check_names, run, timing
-from graphfuse.ir.printer import module_text, to_text
-from graphfuse.ir.rewrite import dead_code
+from graphfuse.ir.printer import attrs_text, module_text, to_text
+from graphfuse.ir.rewrite import dead_code, rebuild
 from graphfuse.ir.types import Ptr
 from graphfuse.knobs import Options, settings
 from graphfuse.pipelines import graph_passes, partition, partitioned, region_passes
@@ -48,6 +49,7 @@ from graphfuse.targets import Target
 from graphfuse.targets.backend import Backend, Stages, backend_of
 from graphfuse.targets.generated import Generated
 from graphfuse.targets.machine import Machine
+from graphfuse.targets.sharing import Sharing, sharing
 from graphfuse.value_checks import ATTR, checks_of
 
 log = logging.getLogger(__name__)
@@ -77,11 +79,34 @@ def stages(func: Func, target: Target, options: Options, choose: Choose | None =
     if choose is not None:
         regions, found = _timed(seconds, "tuning", lambda: choose(regions))
         ledger += found
-    return _lowered(func, regions, ledger, seconds, backend, options)
+    shared = sharing.get()
+    if shared is not None:
+        regions = _named(regions, backend, options, shared)
+    return _lowered(func, regions, ledger, seconds, backend, options, shared)
+
+
+def _named(regions: Func, backend: Backend, options: Options, shared: Sharing) -> Func:
+    """Regions of kernels that other parts of the program have too, under their names."""
+    alike = str(backend.target), repr(options), repr(sorted(ranges_of(regions).items()))
+
+    def visit(op: Op) -> Op | None:
+        if op.kind is not graph.region:
+            return None
+        kind, attrs = str(op.attrs["kind"]), {k: v for k, v in op.attrs.items() if k != "kernel"}
+        name = shared.name(kind, (*alike, attrs_text(attrs), kernel_text(kind, op.body)))
+        return None if name == op.attrs["kernel"] else replace(op, attrs={**op.attrs, "kernel": name})
+
+    return rebuild(regions, visit)
 
 
 def _lowered(
-    func: Func, regions: Func, ledger: list[Decision], seconds: dict[str, float], backend: Backend, options: Options
+    func: Func,
+    regions: Func,
+    ledger: list[Decision],
+    seconds: dict[str, float],
+    backend: Backend,
+    options: Options,
+    shared: Sharing | None = None,
 ) -> Stages:
     """With the block function of each region."""
     region_ops = {str(op.attrs["kernel"]): op for op in regions.walk() if op.kind is graph.region}
@@ -94,11 +119,18 @@ def _lowered(
         kernel = snapshots.after(kernel, snapshots.Place("block", name, 0, "lower-region"))
         return backend.rounded(kernel, options.numerics)
 
-    kernels = _timed(seconds, "blockgen", lambda: {name: lowered(name, backend.machine) for name in region_ops})
+    def kept(name: str) -> Func:
+        if shared is None:
+            return lowered(name, backend.machine)
+        if name not in shared.lowered:
+            shared.lowered[name] = lowered(name, backend.machine)
+        return shared.lowered[name]
+
+    kernels = _timed(seconds, "blockgen", lambda: {name: kept(name) for name in region_ops})
     ledger += [
         Decision("mask", name, fused=False, reason=str(f.attrs[MASK])) for name, f in kernels.items() if MASK in f.attrs
     ]
-    return Stages(func, regions, ledger, kernels, region_ops, lowered, seconds)
+    return Stages(func, regions, ledger, kernels, region_ops, lowered, seconds, shared)
 
 
 def without_checks(func: Func) -> Func:

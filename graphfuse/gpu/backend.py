@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from graphfuse.artifact import Plan
 from graphfuse.blockgen.gpu_several_products import saved_together
@@ -17,7 +17,7 @@ from graphfuse.fusion.regions.partition import Decision
 from graphfuse.fusion.regions.rules import Rules
 from graphfuse.gpu import lower as gpu
 from graphfuse.gpu.alignment import with_alignments
-from graphfuse.gpu.code import gpu_code
+from graphfuse.gpu.code import Made, generated, gpu_code, gpu_kernels
 from graphfuse.gpu.compiled_kernel import ptx_of
 from graphfuse.gpu.graph_passes import graph_passes
 from graphfuse.gpu.pipeline import gpu_passes, transformed
@@ -38,6 +38,32 @@ LARGE = 128
 MOST_TRIED = 6
 """Others that are compiled for a kernel that spills: later ones take much longer by the model of the time."""
 OTHER_SPILLS = "what is faster by the model of the time spills registers"
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A kernel that was made."""
+
+    placed: Func
+    """The block function, with what the plan knows of its arguments."""
+    func: Func
+    """What it is now."""
+    made: Made
+    reason: str | None
+    """Why it does not use `wgmma`."""
+    is_other: bool
+    """Whether what was chosen first spills."""
+
+
+def _known(done: Stages, placed: Mapping[str, Func]) -> dict[str, _Known]:
+    """Kernels that other parts have too; none if this plan knows something else of the arguments of one."""
+    if done.shared is None:
+        return {}
+    found: dict[str, _Known] = {n: done.shared.made[n] for n in placed if n in done.shared.made}
+    if any(k.placed.body is not placed[n].body or k.placed.attrs != placed[n].attrs for n, k in found.items()):
+        done.shared = None  # cubins of others have kernels of the same names
+        return {}
+    return found
 
 
 class Backend:
@@ -119,13 +145,21 @@ class Backend:
                 ways = others_of(region, ranges, machine, GPU_EMITTERS)
                 yield from (placed({name: done.lower(name, machine, way)})[name] for way in ways[:MOST_TRIED])
 
+        here = placed(done.kernels)
+        known = _known(done, here)
+        new = {name: func for name, func in here.items() if name not in known}
         taken: dict[str, Func] = {}
-        made = gpu_code(placed(done.kernels).values(), self.target, instead, others, taken.__setitem__)
+        made = gpu_kernels(new.values(), self.target, instead, others, taken.__setitem__)
         done.kernels.update(taken)
-        done.ledger += [Decision("schedule", n, fused=False, reason=OTHER_SPILLS) for n in taken]
-        said = (name for name in done.kernels if name in reasons)
-        done.ledger += [Decision("wgmma", name, fused=False, reason=reasons[name]) for name in said]
-        return made
+        for (name, func), kernel in zip(new.items(), made, strict=True):
+            known[name] = _Known(func, done.kernels[name], kernel, reasons.get(name), is_other=name in taken)
+        if done.shared is not None:
+            done.shared.made |= {n: k for n, k in known.items() if n not in done.shared.made}
+        done.kernels |= {name: k.func for name, k in known.items()}
+        ledger = [(name, known[name]) for name in here]
+        done.ledger += [Decision("schedule", n, fused=False, reason=OTHER_SPILLS) for n, k in ledger if k.is_other]
+        done.ledger += [Decision("wgmma", n, fused=False, reason=k.reason) for n, k in ledger if k.reason is not None]
+        return generated([k.made for _, k in ledger], self.target)
 
     def kernel_code(self, func: Func) -> Generated:
         """A cubin with the kernel alone."""

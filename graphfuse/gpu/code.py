@@ -11,7 +11,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 
 from graphfuse.artifact import Code, Launch
 from graphfuse.dialects.gpu import WITHOUT_WGMMA
@@ -36,13 +36,52 @@ Take = Callable[[str, Func], object]
 """Is told that a kernel, by its name, is another function now."""
 
 
-def gpu_code(
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A kernel, how it is launched, and the cubin that it is in: empty where none could be made."""
+
+    kernel: CompiledKernel
+    launch: Launch
+    image: bytes
+    warnings: tuple[str, ...]
+    """The assembler's, of all that is in the cubin."""
+
+
+def gpu_code(kernels: Iterable[Func], target: Target) -> Generated:
+    """Compile block functions for a GPU."""
+    return generated(gpu_kernels(kernels, target), target)
+
+
+def generated(made: Sequence[Made], target: Target) -> Generated:
+    """The code of kernels, each cubin once."""
+    images = list(dict.fromkeys(m.image for m in made))
+    if not all(images):
+        images = []
+    code = Code(
+        arch=target.cpu,
+        os="cuda",
+        features=(),
+        object=b"".join(images),
+        ptx=joined([m.kernel.ptx for m in made]),
+        warnings=tuple(dict.fromkeys(w for m in made for w in m.warnings)),
+        cubins=tuple(map(len, images)) if len(images) > 1 else (),
+    )
+    infos = [m.kernel.info for m in made]
+    return Generated(
+        code,
+        {info.name: info.scratch_bytes for info in infos},
+        {info.name: m.launch for info, m in zip(infos, made, strict=True)},
+        {info.name: m.kernel.text for info, m in zip(infos, made, strict=True)},
+    )
+
+
+def gpu_kernels(
     kernels: Iterable[Func],
     target: Target,
     instead: Instead = lambda _name, _why: None,
     others: Others = lambda _name: (),
     take: Take = lambda _name, _func: None,
-) -> Generated:
+) -> list[Made]:
     """Compile block functions for a GPU; where a tile was chosen for `wgmma` in vain, what there is `instead`.
 
     Of `others`, those that spill less than what was chosen are taken.
@@ -66,25 +105,7 @@ def gpu_code(
         for work in begun:
             work.result()
         groups.improve(others, take, target)
-        made, assembled = groups.finished()
-    found = {name: resources for a in assembled for name, resources in a.resources.items()}
-    warnings = dict.fromkeys(w for a in assembled for w in a.warnings)
-    cubins = [a.cubin for a in assembled]
-    code = Code(
-        arch=target.cpu,
-        os="cuda",
-        features=(),
-        object=b"".join(cubins),
-        ptx=joined([k.ptx for k in made]),
-        warnings=tuple(warnings),
-        cubins=tuple(map(len, cubins)) if len(cubins) > 1 else (),
-    )
-    return Generated(
-        code,
-        {k.info.name: k.info.scratch_bytes for k in made},
-        {k.info.name: _launch(k, found.get(k.info.name)) for k in made},
-        {k.info.name: k.text for k in made},
-    )
+        return groups.finished()
 
 
 class _Groups:
@@ -152,13 +173,20 @@ class _Groups:
         self._assemble()
         self._assembled.sort(key=operator.itemgetter(0))
 
-    def finished(self) -> tuple[list[CompiledKernel], list[Assembled]]:
-        """All kernels, and all groups; no groups if one could not be assembled here."""
-        found = [work.result() for _, work in self._assembled]
-        kernels = self._kernels(range(len(self._made)))
-        assert len(kernels) == len(self._made), "every kernel was compiled"
-        assembled = [a for a in found if a is not None]
-        return kernels, assembled if len(assembled) == len(found) else []
+    def finished(self) -> list[Made]:
+        """All kernels; in no cubins if one could not be assembled here."""
+        found = [(group, work.result()) for group, work in self._assembled]
+        complete = all(assembled is not None for _, assembled in found)
+        made: list[Made] = []
+        for group, assembled in found:
+            for kernel in self._kernels(group):
+                if assembled is None or not complete:
+                    made.append(Made(kernel, _launch(kernel, None), b"", ()))
+                else:
+                    launch = _launch(kernel, assembled.resources.get(kernel.info.name))
+                    made.append(Made(kernel, launch, assembled.cubin, assembled.warnings))
+        assert len(made) == len(self._made), "every kernel was compiled"
+        return made
 
 
 def _spilled(found: Assembled | None, name: str, unknown: int) -> int:

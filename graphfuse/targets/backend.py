@@ -16,6 +16,7 @@ from graphfuse.ir.passes import Pass
 from graphfuse.knobs import Numerics, Options
 from graphfuse.targets.generated import Generated
 from graphfuse.targets.machine import Machine
+from graphfuse.targets.sharing import Sharing
 from graphfuse.targets.target import Target
 
 Ranges = Mapping[str, tuple[int, int]]
@@ -44,6 +45,8 @@ class Stages:
     lower: Lower
     """The block function of a kernel for another machine, or by another of its schedules."""
     seconds: dict[str, float] = field(default_factory=dict[str, float])
+    shared: Sharing | None = None
+    """With kernels of other parts of the program."""
 
 
 class Backend(Protocol):

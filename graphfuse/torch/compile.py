@@ -19,6 +19,7 @@ from graphfuse.errors import GraphfuseError, UnsupportedError
 from graphfuse.frontends.fx.importer import Part, PartError, import_part, loc_of
 from graphfuse.ir.core import Func
 from graphfuse.knobs import Options
+from graphfuse.targets.sharing import shared_kernels
 from graphfuse.torch.build import build_part, tuning_on
 from graphfuse.torch.compiled_part import CompiledPart
 from graphfuse.torch.constants import inline_numbers
@@ -64,9 +65,9 @@ def compile_graph(
     """
     begun = time.perf_counter()
     inline_numbers(gm)
-    bodies = _bodies(gm, options)
-    work = _Work(gm, options, returned)
-    found, made = work.run()
+    with shared_kernels():
+        bodies = _bodies(gm, options)
+        found, made = _Work(gm, options, returned).run()
     found.reasons = {n: r for n, r in found.reasons.items() if not _calls(n, bodies)}
     if options.strict:
         _refuse_externs(found)

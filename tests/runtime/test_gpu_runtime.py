@@ -761,6 +761,25 @@ def test_kernels_of_several_images(cuda, tmp_path):
         saved(1, 2)
 
 
+def test_an_image_of_two_codes_is_loaded_once(cuda):
+    """Another image of each has a kernel of the same name."""
+    at = KERNELS.index("define ptx_kernel void @scale_row")
+    declared = KERNELS[: KERNELS.index("define")]
+    common, one = (ptx(kernels=text).encode() for text in (KERNELS[:at], declared + KERNELS[at:]))
+    context = context_of(cuda.driver, 0)
+
+    def functions(*images):
+        made = executable(cubin=b"".join(images))
+        code = {target: replace(c, cubins=tuple(map(len, images))) for target, c in made.code.items()}
+        return context.functions(replace(made, code=code))
+
+    with context.current():
+        found = [functions(common, other) for other in (one, one + b"// another\n", one)]
+    assert cuda.calls["cuModuleLoadDataEx"] == 3
+    assert found[0] == found[2]
+    assert found[0]["scale_row"] != found[1]["scale_row"]
+
+
 def test_kernel_that_is_not_there(cuda):
     cuda.fake.fail["cuModuleGetFunction"] = [CUresult.CUDA_ERROR_NOT_FOUND]
     with pytest.raises(ArtifactError, match="kernel 'add' cannot be loaded: CUDA_ERROR_NOT_FOUND"):

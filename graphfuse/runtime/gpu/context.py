@@ -36,7 +36,8 @@ class Context:
         self.where = f"cuda:{ordinal} ({self.info.name})"
         self.pool = Pool(driver, self.where)
         self._modules: dict[str, tuple[int, ...]] = {}
-        self._functions: dict[tuple[int, str], int] = {}
+        self._images: dict[bytes, int] = {}
+        self._functions: dict[tuple[tuple[int, ...], str], int] = {}
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self.lost = ""
@@ -81,7 +82,7 @@ class Context:
         """A kernel ready to launch; a module is loaded once, whoever has its code."""
         with self._lock:
             modules = self._code_modules(code)
-            key = (modules[0], name)
+            key = (modules, name)
             if key not in self._functions:
                 self._functions[key] = self._prepared(modules, name, launch)
             return self._functions[key]
@@ -123,7 +124,7 @@ class Context:
         """The cubins if there are any, else the PTX; that also when the driver does not take a cubin."""
         if code.object and self.driver.takes_cubins:
             try:
-                return tuple([self.driver.load_module(image) for image in code.images])
+                return tuple(map(self._image, code.images))
             except DriverError as e:
                 if not (e.unusable or e.too_old) or not code.ptx:
                     raise self._unloadable(code, e) from None
@@ -131,6 +132,13 @@ class Context:
             return (self.driver.load_module(code.ptx.encode() + b"\0"),)
         except DriverError as e:
             raise self._unloadable(code, e) from None
+
+    def _image(self, image: bytes) -> int:
+        """A cubin, of which parts of a program may have the same one."""
+        digest = hashlib.sha256(image).digest()
+        if digest not in self._images:
+            self._images[digest] = self.driver.load_module(image)
+        return self._images[digest]
 
     def _unloadable(self, code: Code, error: DriverError) -> DeviceError | ArtifactError:
         if error.too_old:
