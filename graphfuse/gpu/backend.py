@@ -35,6 +35,8 @@ from graphfuse.targets.target import Target
 
 LARGE = 128
 """Ops of a graph whose kernels are too many for one process."""
+OF_A_WORKER = 64
+"""Ops whose kernels take as long to compile as a process takes to start."""
 MOST_TRIED = 6
 """Others that are compiled for a kernel that spills: later ones take much longer by the model of the time."""
 OTHER_SPILLS = "what is faster by the model of the time spills registers"
@@ -117,7 +119,7 @@ class Backend:
     def begin(self, ops: int) -> None:
         """Start processes that compile kernels beside this one."""
         if ops >= LARGE and not snapshots.wanted():
-            workers.start()
+            workers.start(ops // OF_A_WORKER)
 
     def code(self, done: Stages, plan: Plan | None = None) -> Generated:
         """Where a tile was chosen for `wgmma`, and memory or the epilogue are nothing for that, another is chosen.

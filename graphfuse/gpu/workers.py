@@ -151,12 +151,12 @@ class Workers:
         self._starting: threading.Thread | None = None
         self._timer: threading.Timer | None = None
 
-    def start(self) -> None:
-        """Begin to start as many as there may be, where that pays; returns at once."""
+    def start(self, most: int = MOST_WORKERS) -> None:
+        """Begin to start as many as there may be, `most` of them, where that pays; returns at once."""
         if snapshots.wanted():
             return
         with self._unless_used() as mine:
-            if mine and self._starting is None and len(self._workers) < (count := worker_count()):
+            if mine and self._starting is None and len(self._workers) < (count := min(most, worker_count())):
                 self._starting = threading.Thread(target=self._start, args=(count,), daemon=True)
                 self._starting.start()
                 self._stop_later()

@@ -40,7 +40,11 @@ def build_part(func: Func, device: torch.device, options: Options) -> Executable
 
 def _built(func: Func, target: Target, options: Options, key: str) -> Executable:
     def make() -> Executable:
-        # takes long to import, and is only needed where the cache has nothing
+        # they take long to import, and are only needed where the cache has nothing
+        if options.tuning is None:
+            from graphfuse import compiler
+
+            return compiler.build(func, target, options)
         from graphfuse import tuner
 
         return tuner.build(func, target, options)

@@ -118,6 +118,16 @@ def test_how_many():
         assert worker_count() == workers_module.MOST_WORKERS
 
 
+def test_no_more_than_are_of_use(pool):
+    with scope(threads=8):
+        pool.start(1)
+        pool._started()
+        assert len(pool._workers) == 1
+        pool.start(3)
+        pool._started()
+        assert len(pool._workers) == 3
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_forked_process_has_none(tmp_path):
     """A script without `if __name__ == "__main__"` runs once, and a child of it keeps no worker from ending."""
