@@ -113,7 +113,7 @@ class _GpuRows(RowKernel):
         """Rows that a program should have at least, for whole sectors of memory: if they are not contiguous.
 
         Fewer where multiprocessors would idle: of rows of a few neighbours each, caches have what others read;
-        columns stay a vector wide.
+        columns stay a sector wide.
         """
         if not self.outer:
             return 1
@@ -122,7 +122,7 @@ class _GpuRows(RowKernel):
         most = power_of_two(at_most(self.outer[-1].extent, self.kernel.space.ranges))
         beside = min(most, max(1, LINE // power_of_two(short))) if lies_within else 1
         rows = at_most(positions([d.extent for d in self.outer]), self.kernel.space.ranges)
-        least = max(1, VECTOR_BYTES // self._wide()) if self.columns else 1
+        least = max(1, SECTOR_BYTES // self._wide()) if self.columns else 1
         while beside > least and rows < beside * self.kernel.machine.multiprocessors // 2:
             beside //= 2
         return beside
