@@ -9,6 +9,7 @@ from graphfuse.blockgen.gpu_sum_parts import sum_parts
 from graphfuse.blockgen.gpu_wgmma_tile import MOST_SPLIT
 from graphfuse.dialects.ranges import ranges_of
 from graphfuse.errors import UsageError
+from graphfuse.fusion.conv.join_groups import joined_groups
 from graphfuse.fusion.conv.winograd import winograd
 from graphfuse.fusion.passes import AS_STORED, ATTENTION, BY_PARTS, PIXELS, for_numerics
 from graphfuse.fusion.precision.few_updates import narrow_updates
@@ -61,6 +62,12 @@ def align_rows(func: Func, *, target: str = "") -> Func:
     return copy_rows(func, ProductCosts(_machine(target), ranges_of(func)) if target else None)
 
 
+@passing("graph", after=("merge-contractions", "simplify-movement"))
+def join_groups(func: Func, *, target: str = "cuda:sm_90a") -> Func:
+    """Make few groups of many, with zeros in the weights, where the target multiplies channels of one in long steps."""
+    return joined_groups(func, ProductCosts(_machine(target), ranges_of(func)))
+
+
 @passing("graph")
 def split_f32(func: Func, *, target: str = "cuda:sm_90a") -> Func:
     """Split operands of products of f32 where the target is faster with three bf16 parts of each."""
@@ -95,7 +102,7 @@ def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:
     searches = (search_rows.given(held=_machine(text).gpu.memory.row_elements),)
     parts = (split_f32.given(target=text), *BY_PARTS) if has_wgmma and not strict and precision == "f32" else ()
     # late: no rule may see that what is added is left out again
-    aligned = (align_rows.given(target=text),) if has_wgmma else ()
+    aligned = (join_groups.given(target=text), align_rows.given(target=text)) if has_wgmma else ()
     # nothing that finds equal values may run after `own_masks`
     few = (join_heads,) if strict else (join_heads, split_keys.given(target=text))
     # as late: equal memory that nobody has written is not one

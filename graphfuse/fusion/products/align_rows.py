@@ -195,6 +195,12 @@ def cheapest_rows(op: Op, costs: Costs) -> tuple[Row, ...]:
     return best if times and times[best] * costs.gain <= costs.us(op) else as_stored
 
 
+def aligned_us(op: Op, costs: Costs) -> float:
+    """Microseconds of a product with the copies that are best for it."""
+    rows = cheapest_rows(op, costs)
+    return costs.us(op if all(row == STAYS for row in rows) else _copied(op, rows))
+
+
 def _rows(op: Op, side: int) -> tuple[Row, ...]:
     """The ways to store an operand."""
     row = _row(op, side)
