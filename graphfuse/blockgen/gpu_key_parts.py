@@ -21,6 +21,8 @@ def key_parts(machine: Machine) -> Callable[[int, int, int, int], int]:
     rate = costs.bytes_per_us / machine.multiprocessors
 
     def chosen(heads: int, rows: int, keys: int, nbytes: int) -> int:
+        if not nbytes or not keys:
+            return keys
         in_flight = KEYS * nbytes
         full = -(-costs.in_flight_bytes // in_flight)  # programs of a multiprocessor that ask for enough at a time
 

@@ -12,7 +12,7 @@ from graphfuse.errors import UsageError
 from graphfuse.fusion.conv.join_groups import joined_groups
 from graphfuse.fusion.conv.winograd import winograd
 from graphfuse.fusion.passes import AS_STORED, ATTENTION, BY_PARTS, PIXELS, for_numerics
-from graphfuse.fusion.precision.few_updates import narrow_updates
+from graphfuse.fusion.precision.few_updates import copied_parameters, narrow_updates
 from graphfuse.fusion.precision.lower_precision import lower_precision
 from graphfuse.fusion.precision.split_f32 import split_products
 from graphfuse.fusion.products.align_rows import copy_rows
@@ -83,7 +83,7 @@ def split_keys(func: Func, *, target: str = "cuda:sm_90a") -> Func:
 @passing("graph")
 def few_updates(func: Func, *, target: str = "cuda:sm_90a") -> Func:
     """Combine few updates of halves where they land, instead of widening all that is there."""
-    return narrow_updates(func, _machine(target).kernels)
+    return copied_parameters(narrow_updates(func, _machine(target).kernels))
 
 
 def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:

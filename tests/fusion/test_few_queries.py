@@ -99,6 +99,10 @@ def test_heads_that_share_keys_are_rows(queries: int, order: str) -> None:
     assert_same(keys_in_parts(joined, lambda *_: 16), Case("shared", (), func))
 
 
+def test_heads_of_nothing_stay_whole() -> None:
+    assert key_parts(GpuMachine())(1, 1, 128, 0) == 128
+
+
 @pytest.mark.parametrize(("heads", "keys"), [(1, 1 << 17), (8, 8192), (48, 4096), (140, 4096)])
 def test_parts_leave_no_multiprocessor_idle(heads: int, keys: int) -> None:
     machine = GpuMachine()

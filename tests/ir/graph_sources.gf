@@ -29,3 +29,8 @@ func @counting() dims (n in 1..8) {
   %b = graph.iota() {axis = 1, elem = f32, shape = [2, (2*n), 3]} : tensor<2x(2*n)x3xf32>
   return(%a, %b)
 }
+
+func @to_be_written() dims (n in 1..8) {
+  %a = graph.empty() {elem = f32, shape = [(n), 3]} : tensor<(n)x3xf32>
+  return(%a)
+}

@@ -212,7 +212,7 @@ def test_a_part_that_spills_says_so(monkeypatch, caplog):
     """What an assembler says of a kernel; there is none for a CPU, so the number is made up."""
     whole = compiler.build
 
-    def spills(func, target, options, choose):
+    def spills(func, target, options, choose=None):
         made = whole(func, target, options, choose)
         first, *rest = made.kernels
         spilled = dataclasses.replace(first, launch=Launch(threads=32, spill_bytes=8))

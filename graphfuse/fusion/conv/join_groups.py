@@ -48,7 +48,9 @@ def joined_groups(func: Func, costs: Costs) -> Func:
 
 def _counts(op: Op) -> list[int]:
     """How many groups could be one."""
-    if op.kind is not graph.conv or op.attrs["layout"] != "nhwc" or tensor_of(op.result).elem not in (F16, BF16):
+    if op.kind is not graph.conv or op.attrs.get("layout") != "nhwc":
+        return []
+    if any(tensor_of(v).elem not in (F16, BF16) for v in op.operands):
         return []
     groups, (*_, channels, out) = attr_int(op, "groups", 1), tensor_of(op.operands[1]).shape
     if groups == 1 or not isinstance(channels, int) or not isinstance(out, int) or channels < LEAST:

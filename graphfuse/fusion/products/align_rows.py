@@ -132,7 +132,7 @@ def copy_rows(func: Func, costs: Costs | None = None) -> Func:
     users = readers(func)
 
     def visit(old: Op, new: Op) -> Replacement | None:
-        if old.kind is not graph.contract and (old.kind is not graph.conv or not costs):
+        if old.kind is not graph.contract and (not costs or old.attrs.get("layout") != "nhwc"):
             return None
         if old in attention:
             return None
