@@ -126,7 +126,7 @@ def _cost(v: Value, perm: Perm, uses: Uses) -> int:
     if moves_only_ones(tensor_of(z).shape, undo):
         return 0 if stored is None or is_identity(undo) else 1
     # a contraction writes its result in any order, for as long as the permute stays beside it
-    return 1 if stored is not None and absorbs_permute(z, uses) else elements_of(v)
+    return 1 if stored is not None and absorbs_permute(z, uses, undo) else elements_of(v)
 
 
 _ADAPTS = frozenset({graph.constant, graph.full, graph.iota})

@@ -553,19 +553,30 @@ def contract_of_permute(op: Op) -> Replacement | None:
     return remade(op, *operands, spec=spec)
 
 
-def absorbs_permute(v: Value, uses: Uses) -> bool:
-    """Whether a permute of `v` costs nothing: a contraction read once, seen through elementwise ops read once."""
+def absorbs_permute(v: Value, uses: Uses, perm: Perm | None = None) -> bool:
+    """Whether a permute of `v` costs nothing: a contraction read once, seen through elementwise ops read once.
+
+    But not a `perm` by which neighbours in memory would be of different products.
+    """
     op = v.op
     if op is None or uses.get(v, 1) != 1:
         return False
     if op.kind is graph.contract:
-        return True
+        return perm is None or not _parts_products(op, perm)
     if op.kind is graph.permute:
-        return absorbs_permute(op.operands[0], uses)
+        inner = attr_ints(op, "perm")
+        return absorbs_permute(op.operands[0], uses, perm and tuple(inner[p] for p in perm))
     if not op.has(Trait.ELEMENTWISE):
         return False
     hard = [u for u in op.operands if not moves_freely(u)]
-    return len(hard) == 1 and absorbs_permute(hard[0], uses)
+    return len(hard) == 1 and absorbs_permute(hard[0], uses, perm)
+
+
+def _parts_products(op: Op, perm: Perm) -> bool:
+    """Whether the last dim of a contraction's result would be one that both operands have, and that is not now."""
+    lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
+    long = [p for p in perm if tensor_of(op.result).shape[p] != 1]
+    return bool(long) and out[long[-1]] in set(lhs) & set(rhs) and out[-1] not in set(lhs) & set(rhs)
 
 
 def moves_freely(v: Value) -> bool:
@@ -594,9 +605,8 @@ def _absorbed(v: Value, perm: Perm) -> Value:
 def permute_of_contract(op: Op, uses: Uses) -> Replacement | None:
     """permute(contract(a, b)) writes its labels in the permuted order, through elementwise ops in between."""
     (x,) = op.operands
-    if not absorbs_permute(x, uses):
-        return None
-    return _absorbed(x, attr_ints(op, "perm"))
+    perm = attr_ints(op, "perm")
+    return _absorbed(x, perm) if absorbs_permute(x, uses, perm) else None
 
 
 @passing("graph")
