@@ -82,11 +82,12 @@ def compile_dynamo_graph(
         # torch would copy gradients into the strides of the output, where elements may share memory (`x.sin().unfold`)
         config["guess_tangent_strides_as_outputs"] = False
     compiler_config: Any = torch.compiler.config
+    table = decompositions()  # torch remembers what it looks up for that, which `kept_whole` changes for a while
     with functorch_config.patch(config), compiler_config.patch(cache_key_tag=_tag(options)), kept_whole(gm):
         made = aot_autograd(
             **compilers,
             partition_fn=partition,
-            decompositions=decompositions(),
+            decompositions=table,
             keep_inference_input_mutations=True,
         )(gm, example_inputs)
     if functorch_config.bypass_autograd_cache_key and getattr(made, "serialize", None) is not None:
