@@ -12,7 +12,7 @@ from graphfuse.errors import UsageError
 from graphfuse.fusion.conv.join_groups import joined_groups
 from graphfuse.fusion.conv.winograd import winograd
 from graphfuse.fusion.passes import AS_STORED, ATTENTION, BY_PARTS, PIXELS, for_numerics
-from graphfuse.fusion.precision.few_updates import copied_parameters, narrow_updates
+from graphfuse.fusion.precision.few_updates import narrow_updates
 from graphfuse.fusion.precision.lower_precision import lower_precision
 from graphfuse.fusion.precision.split_f32 import split_products
 from graphfuse.fusion.products.align_rows import copy_rows
@@ -23,6 +23,7 @@ from graphfuse.fusion.products.search_rows import search_rows
 from graphfuse.fusion.products.split_columns import cut_columns
 from graphfuse.fusion.products.split_keys import keys_in_parts
 from graphfuse.fusion.products.split_long_sums import share_sums
+from graphfuse.fusion.regions.copy_scattered import copy_scattered
 from graphfuse.ir.core import Func
 from graphfuse.ir.passes import Pass, passing
 from graphfuse.ir.rewrite import dead_code
@@ -65,7 +66,8 @@ def align_rows(func: Func, *, target: str = "") -> Func:
 @passing("graph", after=("merge-contractions", "simplify-movement"))
 def join_groups(func: Func, *, target: str = "cuda:sm_90a") -> Func:
     """Make few groups of many, with zeros in the weights, where the target multiplies channels of one in long steps."""
-    return joined_groups(func, ProductCosts(_machine(target), ranges_of(func)))
+    machine = _machine(target)
+    return joined_groups(func, ProductCosts(machine, ranges_of(func)), machine.gpu.memory.launch_us)
 
 
 @passing("graph")
@@ -83,7 +85,7 @@ def split_keys(func: Func, *, target: str = "cuda:sm_90a") -> Func:
 @passing("graph")
 def few_updates(func: Func, *, target: str = "cuda:sm_90a") -> Func:
     """Combine few updates of halves where they land, instead of widening all that is there."""
-    return copied_parameters(narrow_updates(func, _machine(target).kernels))
+    return narrow_updates(func, _machine(target).kernels)
 
 
 def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:
@@ -106,5 +108,5 @@ def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:
     # nothing that finds equal values may run after `own_masks`
     few = (join_heads,) if strict else (join_heads, split_keys.given(target=text))
     # as late: equal memory that nobody has written is not one
-    narrow = few_updates.given(target=text)
-    return (*passes, *pixels, *norms, *cuts, *searches, *parts, *aligned, own_masks, *few, narrow)
+    scattered = few_updates.given(target=text), copy_scattered
+    return (*passes, *pixels, *norms, *cuts, *searches, *parts, *aligned, own_masks, *few, *scattered)

@@ -27,19 +27,17 @@ from graphfuse.symbolic import static
 
 LEAST = 4
 """Channels of a group: those of fewer are read at each tap, for channels together."""
-MORE_US = 2.0
-"""Of a kernel that spreads weights."""
 
 
-def joined_groups(func: Func, costs: Costs) -> Func:
-    """Join the groups of convolutions of halves where that takes less time."""
+def joined_groups(func: Func, costs: Costs, launch_us: float) -> Func:
+    """Join the groups of convolutions of halves where that takes less time; weights are spread by one more launch."""
 
     def visit(op: Op) -> Replacement | None:
         counts = _counts(op)
         if not counts:
             return None
         made = [_joined(op, count) for count in counts]
-        times = [MORE_US + aligned_us(m, costs) for m in made]
+        times = [launch_us + aligned_us(m, costs) for m in made]
         best = min(range(len(made)), key=times.__getitem__)
         return made[best] if times[best] * costs.gain <= aligned_us(op, costs) else None
 

@@ -25,8 +25,6 @@ Cost: one sweep.
 
 from __future__ import annotations
 
-from typing import cast
-
 from graphfuse.dialects import graph
 from graphfuse.dialects.elementwise import neutral
 from graphfuse.fusion.regions.dataflow import Dataflow
@@ -62,30 +60,9 @@ def narrow_updates(func: Func, costs: KernelCosts) -> Func:
     return dead_code(rebuild(func, visit_pair=visit))
 
 
-def copied_parameters(func: Func) -> Func:
-    """Scatters into copies of parameters that stay as they are: a kernel copies faster than the driver.
-
-    `pad` of nothing is the copy.
-    """
-    pairs = func.attrs.get("shared", ())
-    assert isinstance(pairs, tuple), "pairs of numbers"
-    changed = {func.params[cast("tuple[int, int]", p)[1]] for p in pairs}
-    kept = set(func.params) - changed
-
-    def visit(old: Op, new: Op) -> Replacement | None:
-        if old.kind not in graph.SCATTERS or old.operands[0] not in kept:
-            return None
-        x, *others = new.operands
-        nothing = (0,) * len(tensor_of(x).shape)
-        copy = graph.pad(x, low=nothing, high=nothing, value=0, loc=new.loc).result
-        return remade(new, copy, *others)
-
-    return rebuild(func, visit_pair=visit)
-
-
-def _narrow(rounded: Op, scatter: Op, costs: KernelCosts) -> Value | None:
+def _narrow(cast: Op, scatter: Op, costs: KernelCosts) -> Value | None:
     """The scatter into halves, if it pays."""
-    (wide, at, updates), half = scatter.operands, tensor_of(rounded.result).elem
+    (wide, at, updates), half = scatter.operands, tensor_of(cast.result).elem
     x = _halves(wide, half)
     if x is None or half not in (F16, BF16) or tensor_of(wide).elem != F32:
         return None
@@ -95,7 +72,7 @@ def _narrow(rounded: Op, scatter: Op, costs: KernelCosts) -> Value | None:
         combined = _looked_up(scatter, remade(scatter, begun, at, updates).result)
     if combined is None:
         return None
-    narrow = graph.cast(combined, to=half, loc=rounded.loc).result
+    narrow = graph.cast(combined, to=half, loc=cast.loc).result
     return remade(scatter, x, at, narrow, kind="set", ordered=False).result
 
 

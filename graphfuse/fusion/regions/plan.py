@@ -183,7 +183,7 @@ def _in_place(op: Op) -> Iterator[tuple[int, Value]]:
     return zip(attr_ints(op, "in_place", ()), op.results, strict=False)
 
 
-def _allowed(func: Func) -> list[tuple[int, int]]:
+def shared_pairs(func: Func) -> list[tuple[int, int]]:
     """The pairs of an output and an input that may be one memory."""
     pairs = func.attrs.get("shared", ())
     assert isinstance(pairs, tuple), "pairs of numbers"
@@ -226,7 +226,7 @@ def plan(func: Func, calls: Mapping[str, KernelCall]) -> Planned:
         planner.where[v] = Pointer(planner.buffer("input", tensor_of(v).nbytes, i))
     for i, v in enumerate(func.outputs):
         planner.where[root_of(v)] = Pointer(planner.buffer("output", tensor_of(v).nbytes, i))
-    shared = tuple((o, i) for o, i in _allowed(func) if _is_written_over(func, func.outputs[o], func.params[i]))
+    shared = tuple((o, i) for o, i in shared_pairs(func) if _is_written_over(func, func.outputs[o], func.params[i]))
     planner.shared.update((i, len(func.params) + o) for o, i in shared)
     steps = planner.steps(func.body, top=True)
     buffers = [
