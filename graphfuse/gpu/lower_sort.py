@@ -169,12 +169,8 @@ class _Network:
 
     def _sorted(self, a: Sequence[Reg], b: Sequence[Reg]) -> list[tuple[Reg, Reg]]:
         """The lesser and the larger of two elements, for each of their keys."""
-        emit = self.kernel.text.emit
         if len(a) == 1 and a[0].type == "i32":
-            names = [f"@llvm.{name}.i32" for name in ("smin", "smax")]
-            for name in names:
-                self.kernel.text.module.entity(f"declare i32 {name}(i32, i32)")
-            less, more = (emit("i32", f"call i32 {name}({a[0]}, {b[0]})") for name in names)
+            less, more = (self.kernel.intrinsic(name, "i32", a[0], b[0]) for name in ("smin", "smax"))
             return [(less, more)]
         is_more = self.kernel.compare("icmp slt", b[-1], a[-1])
         for x, y in [*zip(a, b, strict=True)][-2::-1]:

@@ -132,8 +132,8 @@ class Programs:
     """What is reduced by other means."""
     powers: frozenset[Reduced] = frozenset()
     """That of which the largest is wanted, and the sum of exponentials."""
-    by_vectors: bool = False
-    """Whether parts of a row should begin where vectors do."""
+    on_gpu: bool = False
+    """Whether parts of a row should begin where vectors do, and logarithms are summed in f32."""
     held: int = 0
     """Elements of 4 bytes that registers of a program hold: it reads them once to find the largest, and where it is."""
     centred: frozenset[Reduced] = frozenset()
@@ -402,10 +402,10 @@ def _in_parts(shape: Sequence[Dim], axes: Sequence[int], programs: Programs, lon
     if not parts:
         most = max(wanted, min(2 * least, MOST_PARTS))
         near = [n for n in _divisors(length, most) if n >= least]
-        for vector in (VECTOR, VECTOR // 2) if programs.by_vectors and line == 1 else ():
+        for vector in (VECTOR, VECTOR // 2) if programs.on_gpu and line == 1 else ():
             aligned = [n for n in near if length // n % vector == 0 and 2 * n > wanted]
             parts = parts or max(aligned, key=lambda n: _filled(length // n) if least else 1.0 * n, default=0)
-        is_uneven = programs.by_vectors and line == 1 and length >= UNEVEN
+        is_uneven = programs.on_gpu and line == 1 and length >= UNEVEN
         parts = parts or (1 if is_uneven else max(near, default=1))
     size = length // parts
     if 2 * parts <= wanted:  # no divisor will do: the last part is shorter, by a kernel of its own
@@ -526,7 +526,7 @@ def scan_in_parts(op: Op, programs: Programs) -> Replacement | None:
     cut = sliced(x, axis, extent - whole * part if is_reverse else 0, whole * part)
     split = reshaped(cut, (*shape[:axis], whole, part, *shape[axis + 1 :]))
     # logarithms of f64 are dear on a GPU, and sums in trees round them a few times
-    is_log = programs.by_vectors and kind == "logaddexp" and tensor_of(x).elem == F32
+    is_log = programs.on_gpu and kind == "logaddexp" and tensor_of(x).elem == F32
     wide = split if is_log else cast_to(split, graph.running(kind, tensor_of(x).elem))
     totals = graph.reduce(wide, axes=(axis + 1,), kind=kind, loc=op.loc).result
     if is_reverse:
@@ -565,7 +565,7 @@ def share_sums(
         powers=_powers(func),
         centred=frozenset() if strict else frozenset(_reduced(op) for op in reduces if _centred(op)),
         narrow=NARROW,
-        by_vectors=True,
+        on_gpu=True,
         held=ROW,
         scanned_alone=SCANNED_ALONE,
     )
