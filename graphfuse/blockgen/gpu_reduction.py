@@ -26,6 +26,7 @@ from graphfuse.blockgen.gpu_tiles import (
     in_whole_or_part,
     lane_along,
     lines_of_program,
+    neighbours,
     over_tiles,
     power_of_two,
     tiled_programs,
@@ -121,11 +122,8 @@ class _GpuRows(RowKernel):
         lies_within = self.columns or (len(self.row) > 1 and self.outer[-1].first > self.row[-2].first)
         most = power_of_two(at_most(self.outer[-1].extent, self.kernel.space.ranges))
         beside = min(most, max(1, LINE // power_of_two(short))) if lies_within else 1
-        rows = at_most(positions([d.extent for d in self.outer]), self.kernel.space.ranges)
         least = max(1, SECTOR_BYTES // self._wide()) if self.columns else 1
-        while beside > least and rows < beside * self.kernel.machine.multiprocessors // 2:
-            beside //= 2
-        return beside
+        return neighbours(self.kernel, positions([d.extent for d in self.outer]), beside, least)
 
     def _may_part(self, beside: int, parts: int) -> bool:
         """Whether rows side by side may be those of several programs: whole sectors, or few programs."""

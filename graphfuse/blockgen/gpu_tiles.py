@@ -91,6 +91,14 @@ def lines_of_program(kernel: Kernel, lines: Dim, size: int, wanted: int, least: 
     return height
 
 
+def neighbours(kernel: Kernel, lines: Dim, most: int, least: int = 1) -> int:
+    """Lines side by side in memory for a program, up to whole sectors; fewer where multiprocessors would idle."""
+    total = at_most(lines, kernel.space.ranges)
+    while most > least and total < most * kernel.machine.multiprocessors // 2:
+        most //= 2
+    return most
+
+
 def lane_along(kernel: Kernel, extent: Dim, width: int, first: Dim) -> tuple[Lane, Dim]:
     """A lane over `first .. first + width` of a dim, and the position that it stands for."""
     if extent == width or (first != 0 and whole_tiles(extent, width)):

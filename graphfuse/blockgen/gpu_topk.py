@@ -19,6 +19,7 @@ from graphfuse.blockgen.gpu_tiles import (
     in_chunks,
     lane_along,
     lines_of_program,
+    neighbours,
     power_of_two,
     tiled_programs,
     warps_for,
@@ -114,8 +115,10 @@ class _TopK:
             return 1
         ranges = self.kernel.space.ranges
         most = max(1, HELD_BYTES // (2 if self.groups else 1) // self.sorting.bytes // self.size)
+        lines = positions(self.outer)
         least = min(most, SECTOR_BYTES // element_of(self.x).bytes) if self.columns else 1
-        wanted = lines_of_program(self.kernel, positions(self.outer), self.size, TILE, LEAST_TILE)
+        least = neighbours(self.kernel, lines, least)
+        wanted = lines_of_program(self.kernel, lines, self.size, TILE, LEAST_TILE)
         return fitting(self.outer[-1], least, min(most, max(least, wanted)), ranges)
 
     def _ordered(self, *lanes: Lane) -> list[Lane]:
