@@ -61,10 +61,11 @@ def emit(kernel: Kernel) -> Func:
 
 
 def _reads(kernel: Kernel) -> int:
-    """What is read for an element elsewhere than where it is: taps of windows, and look-ups."""
+    """What is read for an element elsewhere than where it is: taps of windows, and more look-ups than resizes have."""
     ops = kernel.body.ops
-    taps = (math.prod(attr_ints(op, "window")) for op in ops if op.kind is graph.reduce_window)
-    return sum(op.kind in (graph.take, graph.gather_nd) for op in ops) + sum(taps)
+    looked_up = sum(op.kind in (graph.take, graph.gather_nd) for op in ops)
+    taps = sum(math.prod(attr_ints(op, "window")) for op in ops if op.kind is graph.reduce_window)
+    return taps + (looked_up if looked_up > LONG else 0)
 
 
 def held_of_row(kernel: Kernel, row: Dim) -> int:
