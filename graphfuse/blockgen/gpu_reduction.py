@@ -50,6 +50,9 @@ DYNAMIC_TILE = 4096
 """Elements of a row of unknown length that is held in registers: shorter ones waste the lanes that are left over."""
 LEAST_TILE = 512
 """Elements of a program's tile that short rows are put together to."""
+MOST_BYTES = 8192
+"""Of such a tile where there are `PROGRAMS` for each multiprocessor: blocks of a warp end sooner than others begin."""
+PROGRAMS = 8
 CHUNK = 4096
 """Elements of a longer row that are in flight at once."""
 TOGETHER = 4
@@ -208,15 +211,18 @@ class _GpuRows(RowKernel):
         return any(self.row[0].first < d.first < self.row[-1].first for d in self.outer)
 
     def _stack(self, row: int, least: int) -> int:
-        """Choose the rows side by side of a program: `LEAST_TILE` elements, or fewer where there are few rows."""
+        """Choose the rows side by side of a program: `LEAST_TILE` elements, fewer of few rows, more of very many."""
         ranges = self.kernel.space.ranges
         rows = positions([d.extent for d in self.outer])
         height = max(least, lines_of_program(self.kernel, rows, row, LEAST_TILE, least=256))
+        enough = at_most(rows, ranges) // (PROGRAMS * self.kernel.machine.multiprocessors)
+        while row <= LEAST_TILE and 2 * height <= enough and 2 * height * row * self._wide() <= MOST_BYTES:
+            height *= 2
         if height == 1 or not self.outer:
             return 1
         sizes = [at_most(d.extent, ranges) for d in self.outer]
-        enough = [i for i, n in enumerate(sizes) if n >= height]
-        i = enough[-1] if enough else max(range(len(sizes)), key=lambda i: sizes[i])
+        whole = [i for i, n in enumerate(sizes) if n >= height]
+        i = whole[-1] if whole else max(range(len(sizes)), key=lambda i: sizes[i])
         if least > 1:
             i = len(sizes) - 1
         height = fitting(self.outer[i].extent, least, height, ranges)

@@ -103,6 +103,18 @@ def test_rows_are_written_in_the_order_that_is_returned(shape: str, axis: int, p
     assert [op.attrs["kind"] for op in region_ops(apart)] == ["reduction", "pointwise"]
 
 
+@pytest.mark.parametrize(
+    ("elem", "row", "held"), [("f16", 12, 256), ("f32", 12, 128), ("f16", 100, 32), ("f16", 700, 1)]
+)
+def test_very_many_short_rows_are_in_programs_of_many(elem: str, row: int, held: int) -> None:
+    """Two multiprocessors have eight programs each at least."""
+    body = 's = reduce(x) {axes = [1], kind = "sum"}; return(s)'
+    func = graph_func(f"x: 4099x{row}x{elem}", body)
+    regions, _ = outline(func)
+    (kernel,) = check_blocks(regions, Case("many", (), func).arrays({}), replace(GPU, multiprocessors=2))
+    assert kernel.attrs["grid"] == -(-4099 // held)
+
+
 @pytest.mark.parametrize("channels", [3, 64])
 def test_convolutions_read_through_padding(channels: int) -> None:
     """Padding in front of a convolution is no kernel of its own: loads are masked."""
