@@ -275,6 +275,7 @@ def _measured(case: Case, args: Any, reports: list[Any]) -> dict[str, Any]:
             row["off"][side] = off(own.results(called), exact, eager, whole=whole)
             steps[side] = _stepping(own, called)
         except Exception as e:  # noqa: BLE001 - the others are worth measuring
+            e = getattr(e, "inner_exception", e)  # of a backend
             row["raised"][side] = f"{type(e).__name__}: {str(e).strip().partition(chr(10))[0][:300]}"
         row["first_s"][side] = round(time.perf_counter() - begun, 2)
         row["first_cpu_s"][side] = round(_processor_seconds() - spent, 2)
@@ -366,7 +367,7 @@ def _without_avx512() -> None:
     from graphfuse.torch import aot, build
 
     def target_of(_: torch.device) -> Any:
-        return parse_target(os.environ["GRAPHFUSE_TARGET"])
+        return parse_target(os.environ.get("GRAPHFUSE_TARGET", "cpu:x86-64-v3"))
 
     build.target_of = aot.target_of = target_of
 

@@ -36,7 +36,7 @@ def loaded(side: str, path: Path, threads: int, told: Told) -> Callable[..., lis
     if side == "graphfuse":
         model = graphfuse.compile(path, threads=threads)
         parts = [model.session] if model.executable.host is None else []
-        parts = [SimpleNamespace(executable=p.executable, _direct=p) for p in parts]
+        parts = [SimpleNamespace(executable=p.executable, _home=p) for p in parts]
         told.graphs.append(("onnx", SimpleNamespace(parts=parts, cut=SimpleNamespace(reasons={}))))
         run: Callable[..., Any] = model
     else:

@@ -81,6 +81,6 @@ class Told:
         out: dict[int, str] = {}
         for part in self.parts:
             labels = {k.name: k.label for k in part.executable.kernels}
-            if part._direct is not None:
-                out |= {at: f"{name} ({labels[name]})" for name, at in part._direct._native.kernels.items()}
+            native = getattr(part._home, "_native", None)  # on a GPU the profiler knows names
+            out |= {at: f"{name} ({labels[name]})" for name, at in native.kernels.items()} if native else {}
         return out

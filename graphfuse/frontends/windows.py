@@ -8,6 +8,7 @@ from graphfuse.dialects import graph
 from graphfuse.frontends.compositions import adjoint_weight
 from graphfuse.frontends.emit import Emitter, tensor
 from graphfuse.ir.core import Value
+from graphfuse.ir.types import Scalar
 from graphfuse.symbolic import Dim
 
 
@@ -57,11 +58,11 @@ class Window:
             low=zeros + self.low, high=zeros + self.high, dilation=ones + self.dilation,
         )  # fmt: skip
 
-    def convolve(self, e: Emitter, x: Value, w: Value, groups: int) -> Value:
-        """The convolution with a weight."""
+    def convolve(self, e: Emitter, x: Value, w: Value, groups: int, elem: Scalar | None = None) -> Value:
+        """The convolution with a weight, rounded to `elem` or to its operands' element."""
         return e(
             graph.conv, x, w, strides=self.strides, low=self.low, high=self.high, dilation=self.dilation,
-            input_dilation=(1,) * self.rank, groups=groups,
+            input_dilation=(1,) * self.rank, groups=groups, elem=elem,
         )  # fmt: skip
 
     def spread(self, e: Emitter, y: Value, w: Value, groups: int, extra: tuple[int, ...]) -> Value:

@@ -72,6 +72,18 @@ def test_convolution_of_halves(dtype, compiled_in_training):
     check(conv(padding=1, stride=2, groups=2), x, w, b, ops=("convolution", "convolution_backward"))
 
 
+@pytest.mark.parametrize("dtype", [bf16, f16])
+def test_a_convolution_and_its_bias_are_rounded_once(dtype):
+    given = (torch.randn(s).to(dtype) for s in ((2, 11, 20, 20), (24, 11, 3, 3), (24,)))
+    call = conv(padding=1)
+    with torch.no_grad():
+        x, w, b = given
+        found = torch.compile(call, backend="graphfuse")(x, w, b)
+        wide = call(x.double(), w.double(), b.double())
+    rounded = wide.to(dtype).double()
+    torch.testing.assert_close(found.double(), wide, rtol=0, atol=1.01 * float((rounded - wide).abs().max()))
+
+
 def channels_last(*shape):
     return rand(*shape, grad=False).to(memory_format=torch.channels_last).requires_grad_()
 

@@ -11,6 +11,7 @@ import torch.nn.functional as F  # noqa: N812
 from benchmarks import population, record
 from benchmarks.emulated_torch import emulated
 from benchmarks.population_draw import LIMITS, Array, Case, drawn
+from benchmarks.population_waits import Told
 from tests.torch.test_lowerings import same
 
 DRY = Namespace(
@@ -54,6 +55,15 @@ def test_a_case_is_compared_with_float64(*, training: bool) -> None:
     assert not row["wrong"]
     assert row["raised"] == {}
     assert row["launches"] >= 1
+
+
+def test_what_a_case_waits_for_has_names() -> None:
+    told = Told()
+    compiled = torch.compile(lambda x: torch.sort(x.exp() + 1)[0], backend=told.backend())
+    x = torch.randn(8, 1000)
+    compiled(x)
+    waits = " ".join(told.waits(lambda: compiled(x), "cpu"))
+    assert "pointwise_0" in waits and "aten::sort" in waits
 
 
 class Folded(torch.nn.Module):

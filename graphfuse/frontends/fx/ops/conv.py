@@ -84,17 +84,18 @@ def with_ends(c: Call, x: Value, low: Sequence[Dim], high: Sequence[Dim], outsid
 
 @lowers(aten.convolution.default)
 def convolution(c: Call, input: Value, weight: Value, bias: Value | None, how: Convolution) -> Value:
+    """Rounded once, with its bias; twice if it is transposed, which moves elements before a bias is added."""
     e, w, groups = c.e, how.window(c, weight), how.groups
     c.want(not (reason := torch_is_faster(c, how.groups, gradient=False)), reason)
+    wide = wide_elem(c.elem)
     if how.transposed:
         extra = spread_over(how.output_padding, w.rank)
         c.want(all(isinstance(p, int) for p in extra), "the output padding is no number")
         out = w.spread(e, input, weight, groups, extra)
     else:
-        out = w.convolve(e, input, weight, groups)
+        out = w.convolve(e, input, weight, groups, wide if bias is not None and wide != c.elem else None)
     if bias is None:
         return out
-    wide = wide_elem(c.elem)
     per_channel = e.reshape(e.cast(bias, wide), (shape_of(bias)[0], *(1,) * w.rank))
     return c.rounded(e.map(graph.add, e.cast(out, wide), per_channel))
 
