@@ -117,7 +117,8 @@ class PassItem(GFItem):
         assert module_text(parse_module(got)) == got, f"printed text does not read back as itself:\n{got}"
         halves = bool(re.search(r"^// HALVES$", head, re.MULTILINE))
         for old, new in zip(before, after, strict=True):
-            assert_same_numbers(old, new, halves=halves)
+            if to_text(new) != to_text(old):
+                assert_same_numbers(old, new, halves=halves)
         self.compare(head, separator, want, before, got)
 
     def transformed(self, func, shows_rule):

@@ -62,7 +62,7 @@ class Window:
         """The convolution with a weight, rounded to `elem` or to its operands' element."""
         return e(
             graph.conv, x, w, strides=self.strides, low=self.low, high=self.high, dilation=self.dilation,
-            input_dilation=(1,) * self.rank, groups=groups, elem=elem,
+            input_dilation=(1,) * self.rank, groups=groups, **({"elem": elem} if elem else {}),
         )  # fmt: skip
 
     def spread(self, e: Emitter, y: Value, w: Value, groups: int, extra: tuple[int, ...]) -> Value:

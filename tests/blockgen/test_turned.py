@@ -10,12 +10,14 @@ import pytest
 
 from graphfuse import compiler
 from graphfuse.blockgen.lower import lower_region
+from graphfuse.fusion.regions.outline import outline
 from graphfuse.ir.core import Func, Op
 from graphfuse.ir.types import Tile
 from graphfuse.knobs import Options
 from graphfuse.runtime.session import Session
 from graphfuse.targets import Target
-from tests.blockgen.support import AVX512, Case, graph_func, lowered, region_ops
+from graphfuse.targets.machine import Machine
+from tests.blockgen.support import AVX2, AVX512, Case, check_blocks, graph_func, lowered, region_ops
 from tests.machine import HOST, host_and
 
 TARGETS = host_and("cpu:x86-64-v3")
@@ -95,3 +97,34 @@ def tile_shape(op: Op) -> tuple[int, ...]:
     (type_,) = op.types
     assert isinstance(type_, Tile)
     return type_.shape
+
+
+UNPADDED = "low = [0, 0], high = [0, 0], dilation = [1, 1], input_dilation = [1, 1]"
+
+
+@pytest.mark.parametrize("machine", [AVX512, AVX2], ids=["avx512", "avx2"])
+@pytest.mark.parametrize(("channels", "groups", "kinds"), [(19, 19, 2), (8, 1, 1), (8, 4, 1)])
+def test_images_are_turned_once_for_depthwise_windows(channels: int, groups: int, kinds: int, machine: Machine) -> None:
+    """Each of their elements is read for each tap; of others panels are packed, whose channels may lie anywhere."""
+    func = graph_func(f"x: 2x{channels}x9x10xf32, w: 3x3x{channels // groups}x{channels}xf32", f"""
+        t = permute(x) {{perm = [0, 2, 3, 1]}}
+        y = conv(t, w) {{strides = [2, 1], {UNPADDED}, groups = {groups}, layout = "nhwc"}}
+        return(y)""")  # fmt: skip
+    regions, _ = outline(func)
+    assert [op.attrs["kind"] for op in region_ops(regions)] == ["pointwise", "contraction"][-kinds:]
+    check_blocks(regions, Case("turned", (), func).arrays({}), machine)
+
+
+@pytest.mark.parametrize("machine", [AVX512, AVX2], ids=["avx512", "avx2"])
+@pytest.mark.parametrize(("behind", "kernels"), [([0, 1, 1, 0], 1), ([0, 1, 1, 3], 2)])
+def test_windows_read_through_padding_where_vectors_lie_along_other_dims(
+    behind: list[int], kernels: int, machine: Machine
+) -> None:
+    moves = "window = [1, 3, 2, 1], strides = [1, 2, 1, 1], dilation = [1, 1, 1, 1]"
+    func = graph_func("x: 2x9x10x19xf32", f"""
+        p = pad(x) {{low = [0, 1, 1, 0], high = {behind}, value = -1.0}}
+        y = reduce_window(p) {{{moves}, low = [0, 0, 0, 0], high = [0, 0, 0, 0], kind = "max"}}
+        return(y)""")  # fmt: skip
+    regions, _ = outline(func)
+    assert len(list(region_ops(regions))) == kernels
+    check_blocks(regions, Case("padded", (), func).arrays({}), machine)

@@ -1,16 +1,16 @@
 // RUN: join-groups
 // Groups as long as a step, depthwise ones, and such as tensor cores do not multiply.
-func @whole(%x: tensor<8x56x56x256xf16>, %w: tensor<3x3x64x256xf16>) {
-  %y = graph.conv(%x, %w) {dilation = [1, 1], groups = 4, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<8x54x54x256xf16>
+func @whole(%x: tensor<1x56x56x256xf16>, %w: tensor<3x3x64x256xf16>) {
+  %y = graph.conv(%x, %w) {dilation = [1, 1], groups = 4, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<1x54x54x256xf16>
   return(%y)
 }
 
-func @depthwise(%x: tensor<8x56x56x256xf16>, %w: tensor<3x3x1x256xf16>) {
-  %y = graph.conv(%x, %w) {dilation = [1, 1], groups = 256, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<8x54x54x256xf16>
+func @depthwise(%x: tensor<1x56x56x256xf16>, %w: tensor<3x3x1x256xf16>) {
+  %y = graph.conv(%x, %w) {dilation = [1, 1], groups = 256, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<1x54x54x256xf16>
   return(%y)
 }
 
-func @wide(%x: tensor<8x56x56x256xf32>, %w: tensor<3x3x8x256xf32>) {
-  %y = graph.conv(%x, %w) {dilation = [1, 1], groups = 32, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<8x54x54x256xf32>
+func @wide(%x: tensor<1x56x56x256xf32>, %w: tensor<3x3x8x256xf32>) {
+  %y = graph.conv(%x, %w) {dilation = [1, 1], groups = 32, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<1x54x54x256xf32>
   return(%y)
 }

@@ -1,6 +1,7 @@
 """Lowerings of what networks are built of: convolutions, norms, pooling, attention, losses."""
 
 import operator
+from itertools import product
 
 import pytest
 
@@ -57,10 +58,14 @@ CONVOLUTIONS = {
     "transposed groups": (transposed(groups=2), (1, 4, 5, 5), (4, 3, 2, 2)),
     "transposed 1d": (transposed(stride=3, dilation=2), (2, 3, 5), (3, 2, 4), (2,)),
 }
-SOME = ("same", "one tap", "transposed")
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, marks=() if c in SOME else pytest.mark.full) for c in CONVOLUTIONS])
+def quick(*some, of):
+    """All cases, of which the others take too long for every run."""
+    return [pytest.param(c, marks=() if c in some else pytest.mark.full) for c in of]
+
+
+@pytest.mark.parametrize("case", quick("same", "one tap", "transposed", of=CONVOLUTIONS))
 def test_convolution(case, compiled_in_training):
     fn, *shapes = CONVOLUTIONS[case]
     check(fn, *(rand(*s) for s in shapes), ops=("convolution", "convolution_backward"))
@@ -312,7 +317,7 @@ RESIZED = {
 }
 
 
-@pytest.mark.parametrize("name", RESIZED)
+@pytest.mark.parametrize("name", quick("thirds", "scales", "a volume", of=RESIZED))
 def test_resize_to_the_nearest(name):
     shape, how = RESIZED[name]
     which = f"{len(shape) - 2}d"
@@ -320,9 +325,11 @@ def test_resize_to_the_nearest(name):
     check(lambda x: (resize("nearest", **how)(x), resize("nearest-exact", **how)(x)), rand(*shape), ops=ops)
 
 
-@pytest.mark.parametrize("dtype", [f32, pytest.param(bf16, marks=pytest.mark.full), f16])
-@pytest.mark.parametrize("name", RESIZED)
-def test_resize_between_neighbours(name, dtype):
+@pytest.mark.parametrize(
+    "case", quick(("scales", f32), ("a line", f32), ("thirds", f16), of=product(RESIZED, (f32, bf16, f16)))
+)
+def test_resize_between_neighbours(case):
+    name, dtype = case
     shape, how = RESIZED[name]
 
     def resized(x):
@@ -332,8 +339,8 @@ def test_resize_between_neighbours(name, dtype):
     check(resized, rand(*shape, dtype=dtype), ops=(op, f"{op}_backward"))
 
 
-@pytest.mark.parametrize("name", ["twice", "scales", "one pixel", "to one pixel"])
 @pytest.mark.parametrize("dtype", [f32, f16])
+@pytest.mark.parametrize("name", quick("to one pixel", of=["twice", "scales", "one pixel", "to one pixel"]))
 def test_resize_by_cubes(name, dtype):
     shape, how = RESIZED[name]
     ops = ("upsample_bicubic2d", "upsample_bicubic2d_backward")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from graphfuse.dialects import graph
-from graphfuse.ir.core import Block, Op, Trait, Value, dims_of, tensor_of, walk
+from graphfuse.ir.core import Block, Op, Trait, Value, attr_int, attr_ints, dims_of, tensor_of, walk
 from graphfuse.ir.types import Tensor
 from graphfuse.symbolic import Dim
 
@@ -37,7 +37,10 @@ class Dataflow:
 
     block: Block
     reads_padded: bool = False
-    """Whether convolutions and windows read through the padding of their input: a GPU loads it masked at no cost."""
+    """Whether convolutions and windows read through the padding of their input: a GPU loads it masked at no cost.
+
+    A CPU's windows do where vectors lie along another dim than is padded.
+    """
     computes_places: bool = False
     """Whether scatters compute indices that they read once."""
     most_repeated: int = 0
@@ -120,13 +123,25 @@ class Dataflow:
         """Whether `op` is an index map (or generates its value from indices) rather than work."""
         if len(op.types) != 1:
             return False
+        if self._turns_for_taps(op):
+            return False
         if op.kind in _VIEWS or op.result in self.generated or op.result in self.repeated or op.result in self.widened:
             return True
-        if not self.reads_padded:
-            return False
         if op.kind is graph.pad:
-            return self._pads_windows(op) or self._fills_parts(op)
-        return op.kind is graph.cast and self._widens_windows(op)
+            return self._pads_windows(op) or (self.reads_padded and self._fills_parts(op))
+        return self.reads_padded and op.kind is graph.cast and self._widens_windows(op)
+
+    def _turns_for_taps(self, op: Op) -> bool:
+        """Whether an op puts channels last for depthwise convolutions, which read each element once for each tap.
+
+        A CPU would load the channels of a vector one by one each time.
+        """
+        if self.reads_padded or op.kind is not graph.permute:
+            return False
+        users, perm = self.uses[op.result], attr_ints(op, "perm")
+        if not users or not all(_is_depthwise(u) and op.result == u.operands[0] for u in users):
+            return False
+        return perm[-1] != len(perm) - 1
 
     def _fills_parts(self, op: Op) -> bool:
         """Whether an op grows one dim behind, not the last, which is read in parts alone."""
@@ -150,9 +165,14 @@ class Dataflow:
         return read.bytes < to.bytes and bool(users) and all(u.kind is graph.reduce_window for u in users)
 
     def _pads_windows(self, op: Op) -> bool:
+        """Whether an op pads what windows alone read through it."""
         users = self.uses[op.result]
+        ends = (*dims_of(op.attrs["low"])[-1:], *dims_of(op.attrs["high"])[-1:])
+        if not self.reads_padded and any(ends):
+            return False  # vectors would be masked
         # of a product, with channels, loads would be no vectors
-        kinds = (graph.conv, graph.reduce_window) if graph.pads_positions(op) else (graph.reduce_window,)
+        multiplies = self.reads_padded and graph.pads_positions(op)
+        kinds = (graph.conv, graph.reduce_window) if multiplies else (graph.reduce_window,)
         return bool(users) and all(u.kind in kinds and op.result not in u.operands[1:] for u in users)
 
     def sources(self, value: Value) -> list[Source]:
@@ -190,6 +210,10 @@ class Dataflow:
                 stack += self.uses.get(op.result, ())
             else:
                 yield op
+
+
+def _is_depthwise(op: Op) -> bool:
+    return op.kind is graph.conv and attr_int(op, "groups", 1) > 1 and tensor_of(op.operands[1]).shape[-2] == 1
 
 
 def _cheap(op: Op) -> bool:

@@ -58,7 +58,10 @@ class Rules:
     ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, "tuple[int, int]"])
     """Of the symbols in dims, those of loops with them."""
     reads_padded: bool = False
-    """Whether convolutions and windows read through the padding of their input: a GPU loads it masked at no cost."""
+    """Whether convolutions and windows read through the padding of their input: a GPU loads it masked at no cost.
+
+    Without, windows do where the last dim has none, along which vectors lie.
+    """
     most_repeated: int = 0
     """Elementwise work on rows of inputs with at most so many elements is done again by all that read the results."""
     computes_places: bool = False
