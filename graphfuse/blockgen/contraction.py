@@ -28,6 +28,7 @@ from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator, lane_over
 from graphfuse.blockgen.index import Index, coefficient, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, for_piece, for_row_tiles, nest, programs
+from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import (
     FOUR,
     Depth,
@@ -42,8 +43,20 @@ from graphfuse.blockgen.products import (
 )
 from graphfuse.blockgen.tiling import MatmulTile, long_step, matmul_tiles, panel_vectors, pieces
 from graphfuse.dialects import block, graph
-from graphfuse.ir.core import Func, Op, Trait, Value
-from graphfuse.symbolic import Dim, bounds, ceildiv, exact_div, floordiv, minimum, mod, product, sym
+from graphfuse.ir.core import Func, Op, Trait, Value, dims_of
+from graphfuse.symbolic import (
+    Dim,
+    bounds,
+    ceildiv,
+    exact_div,
+    floordiv,
+    maximum,
+    minimum,
+    mod,
+    product,
+    substitute,
+    sym,
+)
 
 
 def emit(kernel: Kernel) -> Func:
@@ -136,8 +149,8 @@ class ContractionKernel:
         vectors = affine or min(vectors, 3)
         self.packs_rows = False
         if self.elementwise:
-            tile = matmul_tiles(kernel.machine, elem, row_extent, 2 * vectors, depth, kernel.space.ranges)[0]
-            self.tile = MatmulTile(min(tile.rows, 4), vectors, 1)
+            rows = max(1, min(4, row_extent)) if isinstance(row_extent, int) else 4
+            self.tile = MatmulTile(rows, vectors, 1)
         else:
             row = names[self.dims[self.row_dim].last] if self.row_dim is not None else ""
             strides = [coefficient(o, row) for o in lhs.offsets]
@@ -357,6 +370,52 @@ class ContractionKernel:
         return merged_index(len(self.domain), self.dims, where)
 
     def _row_tile(self, first: Dim, at: Index, row: Dim, height: int, packed: Leaf | None) -> None:
+        """One register tile; of windows over a padded image twice, without masks where they reach no padding."""
+        ev = self.kernel.ev
+        inner = self._inner(height) if self.elementwise else {}
+        places = dict(zip((*self.outer, *self.shared, self.row_dim), (*at, row), strict=True))
+        condition: Value | None = None
+        for i, ends in inner.items():
+            for compare, end in zip((block.ge, block.le), ends, strict=True):
+                condition = ev.both(condition, ev.emit(compare, ev.index(places[i]), ev.index(end)))
+        if condition is None:
+            self._tile_at(first, at, row, height, packed)
+            return
+
+        def whole() -> None:
+            known = {i: ev.bind("i", *ends, ev.index(places[i])) for i, ends in inner.items()}
+            *before, here = (known.get(i, place) for i, place in places.items())
+            self._tile_at(first, tuple(before), here, height, packed)
+
+        ev.branch(condition, whole, lambda _: self._tile_at(first, at, row, height, packed))
+
+    def _inner(self, height: int) -> dict[int | None, tuple[Dim, Dim]]:
+        """By outer dim or that of rows, the first and the last place of tiles whose windows reach no padding."""
+        image = self.work.lhs
+        if image.op is None or not graph.pads_positions(image.op):
+            return {}
+        reads = self.work.lhs_at(as_index(self.names), as_index(self.k_names))
+        origin: dict[str, Dim] = dict.fromkeys(self.names, 0)
+        taps = [(0,) * len(self.k_names), [d - 1 for d in self.work.depth]]
+        found: dict[int | None, tuple[Dim, Dim]] = {}
+        sizes = zip(dims_of(image.op.attrs["low"]), shape_of(image.op.operands[0]), shape_of(image), strict=True)
+        for at, (low, size, padded) in zip(reads, sizes, strict=True):
+            if size == padded:
+                continue
+            along = [i for i, d in enumerate(self.dims) if coefficient(at, self.names[d.last])]
+            if len(along) != 1 or self.dims[along[0]].first != self.dims[along[0]].last:
+                return {}
+            (i,) = along
+            step = coefficient(at, self.names[self.dims[i].last])
+            if not isinstance(step, int):
+                return {}
+            nearest, farthest = (substitute(at, origin | dict(zip(self.k_names, tap, strict=True))) for tap in taps)
+            last = floordiv(low + size - 1 - farthest, step) - (height - 1 if i == self.row_dim else 0)
+            found[i] = maximum(0, ceildiv(low - nearest, step)), last
+        reaches_always = any(self.kernel.space.below(last, least) for least, last in found.values())
+        return {} if reaches_always else found
+
+    def _tile_at(self, first: Dim, at: Index, row: Dim, height: int, packed: Leaf | None) -> None:
         """Accumulate one register tile, then evaluate and store the outputs from it."""
         kernel = self.kernel
         rows, row = lane_over(kernel.space, height, row)

@@ -10,8 +10,9 @@ import pytest
 
 from graphfuse import compiler
 from graphfuse.blockgen.lower import lower_region
+from graphfuse.dialects import control
 from graphfuse.fusion.regions.outline import outline
-from graphfuse.ir.core import Func, Op
+from graphfuse.ir.core import Func, Op, walk
 from graphfuse.ir.types import Tile
 from graphfuse.knobs import Options
 from graphfuse.runtime.session import Session
@@ -128,3 +129,36 @@ def test_windows_read_through_padding_where_vectors_lie_along_other_dims(
     regions, _ = outline(func)
     assert len(list(region_ops(regions))) == kernels
     check_blocks(regions, Case("padded", (), func).arrays({}), machine)
+
+
+SQUARE, DYNAMIC = "2x20x21x19", "2x(h)x(h)x19"
+
+
+@pytest.mark.parametrize("machine", [AVX512, AVX2], ids=["avx512", "avx2"])
+@pytest.mark.parametrize(
+    ("image", "low", "high", "strides", "dilation", "branches"),
+    [
+        (SQUARE, [1, 1], [1, 0], [1, 1], [1, 1], 1), (SQUARE, [2, 1], [0, 3], [1, 2], [2, 1], 1),
+        (SQUARE, [0, 1], [0, 1], [1, 1], [1, 1], 1), ("2x4x4x19", [2, 2], [2, 2], [1, 1], [1, 1], 0),
+        (DYNAMIC, [1, 1], [1, 1], [1, 1], [1, 1], 1),
+    ],
+)  # fmt: skip
+def test_depthwise_windows_read_through_padding(
+    image: str, low: list[int], high: list[int], strides: list[int], dilation: list[int], branches: int,
+    machine: Machine,
+) -> None:  # fmt: skip
+    """Tiles that reach no padding have no masks, where there are any."""
+    moves = f"strides = {strides}, low = [0, 0], high = [0, 0], dilation = {dilation}, input_dilation = [1, 1]"
+    func = graph_func(f"x: {image}xf32, w: 3x3x1x19xf32", f"""
+        p = pad(x) {{low = {[0, *low, 0]}, high = {[0, *high, 0]}}}
+        y = conv(p, w) {{{moves}, groups = 19, layout = "nhwc"}}
+        return(y)""", "h in 5..99" if image is DYNAMIC else "")  # fmt: skip
+    regions, _ = outline(func)
+    sizes = [{"h": 5}, {"h": 16}] if image is DYNAMIC else [{}]
+    for size in sizes:
+        (kernel,) = check_blocks(regions, Case("padded", (), func).arrays(size), machine)
+    whole = [op for op in kernel.walk() if op.kind is control.if_ and not op.types]
+    assert len(whole) == branches
+    masked = {op.kind.name for body in whole for op in walk(body.bodies[0])}
+    assert "block.load_view" in masked or not branches
+    assert not masked & {"block.load", "if", "block.select"}

@@ -132,14 +132,14 @@ class Dataflow:
         return self.reads_padded and op.kind is graph.cast and self._widens_windows(op)
 
     def _turns_for_taps(self, op: Op) -> bool:
-        """Whether an op puts channels last for depthwise convolutions, which read each element once for each tap.
+        """Whether an op puts channels last for depthwise convolutions, which read each element more than once.
 
         A CPU would load the channels of a vector one by one each time.
         """
         if self.reads_padded or op.kind is not graph.permute:
             return False
         users, perm = self.uses[op.result], attr_ints(op, "perm")
-        if not users or not all(_is_depthwise(u) and op.result == u.operands[0] for u in users):
+        if not users or not all(map(_is_depthwise, users)):
             return False
         return perm[-1] != len(perm) - 1
 
@@ -170,10 +170,14 @@ class Dataflow:
         ends = (*dims_of(op.attrs["low"])[-1:], *dims_of(op.attrs["high"])[-1:])
         if not self.reads_padded and any(ends):
             return False  # vectors would be masked
-        # of a product, with channels, loads would be no vectors
-        multiplies = self.reads_padded and graph.pads_positions(op)
-        kinds = (graph.conv, graph.reduce_window) if multiplies else (graph.reduce_window,)
-        return bool(users) and all(u.kind in kinds and op.result not in u.operands[1:] for u in users)
+
+        def reads(user: Op) -> bool:
+            """Whether it may read through; a product whose channels were padded would load no vectors."""
+            multiplies = user.kind is graph.conv and graph.pads_positions(op)
+            is_window = multiplies and (self.reads_padded or _is_depthwise(user))
+            return (is_window or user.kind is graph.reduce_window) and op.result not in user.operands[1:]
+
+        return bool(users) and all(map(reads, users))
 
     def sources(self, value: Value) -> list[Source]:
         """The values in memory (or computed by work) that `value` reads, each with the transparent ops passed.
