@@ -1,6 +1,7 @@
 """GFLOP/s of the dot microkernel on one core, beside numpy's BLAS and the peak of the machine's FMA units.
 
     OPENBLAS_NUM_THREADS=1 python benchmarks/cpu_microkernel.py
+    python tools/without_avx512.py python benchmarks/cpu_microkernel.py
 
 A stays in rows (leading dimension K), B is packed [K, NR]; both fit the cache, so this is the loop over k alone, warm.
 BLAS is a whole product (512 x K x 512) with its packing: it says what a GEMM around the microkernel has to beat,
@@ -23,12 +24,14 @@ import graphfuse.dialects.control  # noqa: F401  the parser finds ops by name
 from benchmarks import record
 from graphfuse.cpu.lower import compile_object, emit_assembly, lower
 from graphfuse.ir.parser import parse
-from graphfuse.llvm.host import host_target
+from graphfuse.llvm.host import parse_target
 from graphfuse.llvm.loader import Library, load_object
 
+TARGET = parse_target(os.environ.get("GRAPHFUSE_TARGET", "cpu"))
 K = 768
 PROGRAMS = 16
-SHAPES = ((14, 32), (12, 32), (8, 48), (6, 64), (8, 32))
+SHAPES = {64: ((14, 32), (12, 32), (8, 48), (6, 64), (8, 32)), 32: ((6, 16), (5, 16), (4, 16), (4, 24), (3, 32))}
+"""Rows and columns of a tile, by the bytes of a vector."""
 DEPTHS = (1, 4, 256)
 
 PEAK = """
@@ -96,7 +99,7 @@ def fma_chains() -> tuple[Library, Callable[[], object], int]:
     """Twenty independent chains of FMAs, and their flops: what the units can do."""
     from graphfuse.llvm.codegen import object_code
 
-    target = host_target()
+    target = TARGET
     lanes, chains = target.vector_bytes // 4, min(20, target.registers - 4)
     v = f"<{lanes} x float>"
     heads = [f"  %a{c} = phi {v} [ splat (float {c}.0), %entry ], [ %b{c}, %loop ]" for c in range(chains)]
@@ -118,7 +121,7 @@ def fma_chains() -> tuple[Library, Callable[[], object], int]:
 def microkernel(text: str) -> tuple[Library, Callable[..., None], str, float]:
     """The loaded kernel, its assembly, and the milliseconds it took to make."""
     start = time.perf_counter()
-    lowered = lower([parse(text)], host_target())
+    lowered = lower([parse(text)], TARGET)
     code = compile_object(lowered)
     elapsed = 1e3 * (time.perf_counter() - start)
     library = load_object(code, ["mk"])
@@ -133,7 +136,7 @@ def main() -> None:
     left, right = rng.random((512, K), np.float32), rng.random((K, 512), np.float32)
     peak = blas = 0.0
     rows_out: list[tuple[str, float, str]] = []
-    for rows, columns in SHAPES:
+    for rows, columns in SHAPES[TARGET.vector_bytes]:
         a = rng.random((PROGRAMS * rows, K), np.float32)
         b = rng.random((K, columns), np.float32)
         c = np.zeros((PROGRAMS * rows, columns), np.float32)
@@ -154,7 +157,7 @@ def main() -> None:
                 f"error {error:.0e}, vector stack accesses {spills:3}, compiled in {elapsed:.0f} ms",
             ))  # fmt: skip
             del library
-    print(f"{host_target()}, K = {K}: peak {peak:.1f} GFLOP/s (FMA chains), BLAS {blas:.1f} GFLOP/s")
+    print(f"{TARGET}, K = {K}: peak {peak:.1f} GFLOP/s (FMA chains), BLAS {blas:.1f} GFLOP/s")
     for name, flops, rest in rows_out:
         print(f"{name}: {flops:6.1f} GFLOP/s, {flops / peak:6.1%} of peak, {flops / blas:.2f} x BLAS, {rest}")
     del chains_library
