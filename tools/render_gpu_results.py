@@ -268,7 +268,12 @@ def kind(path: Path) -> str:
 def main() -> None:
     """Print the page."""
     print(INTRODUCTION)
-    paths = [p for begin in ("gpu", "tc", "onnx", "population") for p in RESULTS.glob(f"{begin}_*.json")]
+    paths = [
+        p
+        for begin in ("gpu", "tc", "onnx", "population")
+        for p in RESULTS.glob(f"{begin}_*.json")
+        if "_cpu" not in p.stem
+    ]
     for path in sorted(paths, key=lambda p: (list(RENDER).index(kind(p)), p.name)):
         RENDER[kind(path)](json.loads(path.read_text(encoding="utf-8")))
 

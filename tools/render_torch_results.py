@@ -14,10 +14,10 @@ from typing import Any
 RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
 INTRODUCTION = """# Benchmarks of torch.compile
 
-Rendered by `python tools/render_torch_results.py` from `benchmarks/results/torch_*.json`, each written by the command
-it names. Sides take turns in one process; a ratio above 1 means that graphfuse is faster. Where a row says *cpu*,
-seconds of the processor are counted, on one thread: it says what the code costs, not how
-well threads share it. What is not in a table was not measured.
+Rendered by `python tools/render_torch_results.py` from `benchmarks/results/{torch,population_cpu}_*.json`, each written
+by the command it names. Sides take turns in one process; a ratio above 1 means that graphfuse is faster. Where a row
+says *cpu*, seconds of the processor are counted, on one thread: it says what the code costs, not how well threads
+share it. What is not in a table was not measured.
 Not run by the tests: they take minutes to hours each, some of them on a GPU."""
 
 
@@ -152,10 +152,37 @@ def on_a_gpu(found: dict[str, Any]) -> None:
     print(f"\nGeometric mean of ratios: **{geometric_mean(ratios):.2f}** (least {min(ratios):.2f}).")
 
 
+def drawn(files: Sequence[dict[str, Any]]) -> None:
+    """Cases of the population on a CPU, by the threads and the instructions of a run."""
+    print("\n## Nobody named: kernels\n\nThe least in brackets; the best peer is eager or Inductor.\n")
+    print(
+        heading("threads", "without AVX-512", "cases", "ratio to Inductor", "ratio to the best", "wrong", "not timed")
+    )
+    worst: list[tuple[float, str, dict[str, float]]] = []
+    for found in files:
+        timed = [r for r in found["rows"] if "ratio" in r and "inductor" in r["us"]]
+        beside = [r["us"]["inductor"] / r["us"]["graphfuse"] for r in timed]
+        ratios = [f"{geometric_mean(of):.2f} ({min(of):.2f})" for of in (beside, [r["ratio"] for r in timed])]
+        rest = [f"{r['family']} {r['number']}" for r in found["rows"] if "ended" in r]
+        wrong = [f"{r['family']} {r['number']}" for r in timed if r["wrong"]]
+        narrow = "yes" if "--avx2" in found["command"] else "no"
+        counts = (found["rows"][0]["threads"], narrow, len(timed))
+        print(line(*counts, *ratios, *(", ".join(which) or "none" for which in (wrong, rest))))
+        for row, ratio in zip(timed, beside, strict=True):
+            worst.append((ratio, f"{row['family']} {row['number']}: {row['case']}", row["us"]))
+    print("\nThe worst beside Inductor, in microseconds:\n")
+    print(heading("case", "graphfuse", "Inductor", "eager", "ratio"))
+    for ratio, case, us in sorted(worst, key=lambda w: w[0])[:8]:
+        print(line(case, *(f"{us[side]:.1f}" for side in ("graphfuse", "inductor", "eager")), f"{ratio:.2f}"))
+    for found in files:
+        print(f"\n{conditions(found)}")
+
+
 def main() -> None:
     """Every file that is there."""
     print(INTRODUCTION)
-    files = {p.stem: json.loads(p.read_text(encoding="utf-8")) for p in sorted(RESULTS.glob("torch_*.json"))}
+    paths = (p for begin in ("torch", "population_cpu") for p in sorted(RESULTS.glob(f"{begin}_*.json")))
+    files = {p.stem: json.loads(p.read_text(encoding="utf-8")) for p in paths}
     if "torch_gpu" in files:
         on_a_gpu(files["torch_gpu"])
     for name in ("torch_cpu_2_threads", "torch_cpu", "torch_cpu_compile", "torch_cpu_memory"):
@@ -167,6 +194,8 @@ def main() -> None:
         for kind, render in (("compile", compiling), ("memory", memory)):
             if rows := [r for r in found["rows"] if r["kind"] == kind]:
                 render(found, rows)
+    if populations := [found for name, found in files.items() if name.startswith("population_cpu")]:
+        drawn(populations)
     if "torch_accuracy" in files:
         accuracy(files["torch_accuracy"])
     if "torch_opinfo_f32" in files:

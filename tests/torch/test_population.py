@@ -186,12 +186,19 @@ def test_few_elements_are_spread_over_multiprocessors(name: str) -> None:
     assert int(launch.split(": ")[1].split(" warps")[0]) >= least, launch
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8])
+EXTREMES = [
+    *(((1,), 0, 2), ((37, 1), 1, 2), ((7, 61, 5), 0, 1), ((7, 61, 5), 1, 1), ((7, 61, 5), 2, 1), ((1031,), 0, 1)),
+    *(((2, 1 << 17), 1, 2), ((1, 200003), 1, 3), ((100003, 3), 0, 3), ((2, 33000, 5), 1, 2)),
+]
+OTHERS = (torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8)
+
+
 @pytest.mark.parametrize(
-    ("shape", "axis", "launches"),
+    ("shape", "axis", "launches", "dtype"),
     [
-        *(((1,), 0, 2), ((37, 1), 1, 2), ((7, 61, 5), 0, 1), ((7, 61, 5), 1, 1), ((7, 61, 5), 2, 1), ((1031,), 0, 1)),
-        *(((2, 1 << 17), 1, 2), ((1, 200003), 1, 3), ((100003, 3), 0, 3), ((2, 33000, 5), 1, 2)),
+        *((*case, torch.float32) for case in EXTREMES),
+        *((*case, dtype) for case, dtype in zip(EXTREMES[2:7], OTHERS, strict=True)),
+        *(pytest.param(*case, dtype, marks=pytest.mark.full) for case in EXTREMES for dtype in OTHERS),
     ],
 )
 def test_places_of_extremes_on_the_emulator(

@@ -71,7 +71,14 @@ LONG = [(torch.float16, 16500), (torch.float32, 8200), (torch.float64, 4100), (t
 
 
 @pytest.mark.parametrize(
-    ("dtype", "size"), [*((d, 131) for d in NUMBERS), (torch.float32, 1), (torch.float16, 5), *LONG]
+    ("dtype", "size"),
+    [
+        *(pytest.param(d, 131, marks=pytest.mark.full if i % 2 else ()) for i, d in enumerate(NUMBERS)),
+        (torch.float32, 1),
+        (torch.float16, 5),
+        LONG[0],
+        *(pytest.param(*of, marks=pytest.mark.full) for of in LONG[1:]),
+    ],
 )
 def test_elements_by_rank(dtype, size) -> None:
     x = lines((2, size), dtype)
