@@ -28,6 +28,7 @@ without a GPU, a time is not.
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import logging
 import math
@@ -169,6 +170,7 @@ class Subject:
 
         if self.case.training:
             self.sums(tree_leaves(self.called(*self.given)))
+        gc.collect()  # what eager's graph had kept
         torch.cuda.synchronize()
         before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphfuse.fusion.regions.dataflow import MOST_REPEATED_OPS
-from graphfuse.fusion.regions.partition import Partition, partition
+from graphfuse.fusion.regions.partition import MOST_GATHERED, Partition, partition
 from graphfuse.fusion.regions.rules import Rules, always_together
 from graphfuse.ir.parser import parse
 from graphfuse.targets.machine import Machine
@@ -578,6 +578,18 @@ def test_short_kernels_over_one_domain_are_one() -> None:
     apart = ["reduction: reduce", "reduction: reduce", "pointwise: exp"]
     assert sums(8) == apart
     assert sums(1 << 20, gathers=True) == apart
+
+
+def test_a_kernel_has_few_sums_that_have_nothing_in_common() -> None:
+    """Each holds registers, and what it reads stays until the last can begin."""
+    given = ", ".join(f"%x{i}: tensor<8x64xf32>" for i in range(19))
+    body = "".join(
+        f'%a{i} = graph.reduce(%x{i}) {{axes = [0], keepdims = false, kind = "sum"}} : tensor<64xf32>\n'
+        for i in range(19)
+    )
+    part = parted(given, f"{body}return({', '.join(f'%a{i}' for i in range(19))})", "", gathers=True)
+    assert max(len(g.ops) for g in part.groups) == MOST_GATHERED
+    assert len(part.groups) == 3
 
 
 def test_kernels_that_wait_for_others_stay_apart() -> None:

@@ -40,6 +40,9 @@ from graphfuse.ir.core import Block, Op, Trait, Value, attr_dims, attr_int, tens
 
 MOST_BESIDE = 8
 """Kernels that a short one is tried to be made with."""
+MOST_GATHERED = 8
+"""Reductions in one kernel that have nothing in common but their size: each holds registers, and what it reads stays
+until the last can begin. 24 gradients of biases took 255 registers and spilled (`benchmarks/population.py --spills`)."""
 JOINED = 8
 """Tensors that one kernel joins at most, of which each position asks."""
 
@@ -284,7 +287,8 @@ class _Partitioner:
             if isinstance(saved, str):
                 return self._cut(first, second.ops[0], saved)
             return self._made(first, second, first, first, second.ops[0], saved)
-        if len(first.ops) + len(second.ops) > MAX_OPS:
+        ops = (*first.ops, *second.ops)
+        if len(ops) > MAX_OPS or sum(map(is_reduction, ops)) > MOST_GATHERED:
             return None
         return self._made(first, second, first, first, second.ops[0])
 
