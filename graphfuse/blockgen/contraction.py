@@ -171,7 +171,9 @@ class ContractionKernel:
         packs = not (self.contiguous or self.elementwise or self.packs_rows)
         # rhs does not depend on these
         self.shared = [i for i in outer if packs and not self.in_rhs[i]]
-        self.outer = [i for i in outer if i not in self.shared]
+        # what has panels of its own first
+        self.outer = sorted((i for i in outer if i not in self.shared), key=lambda i: not self.in_rhs[i])
+        self.owners = sum(self.in_rhs[i] for i in self.outer)
 
     def _narrow(self, lhs: Accesses) -> bool:
         """Whether both factors are views of floats that are narrower than the sums."""
@@ -216,16 +218,17 @@ class ContractionKernel:
             return False
         return rows >= 2 * self.tile.rows and columns >= MANY * width
 
-    def _affine(self, width: int) -> bool:
-        """Whether rhs is contiguous along `width` lanes of a panel."""
+    def _affine(self, width: int, *, anywhere: bool = False) -> bool:
+        """Whether rhs is contiguous along `width` lanes of a panel, or of `anywhere` a panel might begin."""
         space = self.kernel.space
         if not self.dims:
             return False
-        panel = space.fresh("q", 0, ceildiv(self.dims[-1].extent, width) - 1)
+        extent = self.dims[-1].extent
+        panel = space.fresh("q", 0, extent - width if anywhere else ceildiv(extent, width) - 1)
         lane = space.fresh("l", 0, width - 1)
         at = [space.fresh("o", 0, d.extent - 1) for d in self.dims[:-1]]
         depth = [space.fresh("k", 0, d.extent - 1) for d in self.k_dims]
-        index = merged_index(len(self.domain), self.dims, (*at, panel * width + lane))
+        index = merged_index(len(self.domain), self.dims, (*at, panel * (1 if anywhere else width) + lane))
         k = merged_index(len(self.work.depth), self.k_dims, depth)
         offsets = self.kernel.reads(self.work.rhs, self.work.rhs_at(index, k)).offsets
         if self.work.rhs not in self.kernel.ev.leaves and not is_view(self.work.rhs, self.kernel):
@@ -248,8 +251,9 @@ class ContractionKernel:
         outer = [self.dims[i].extent for i in self.outer]
         shared, together = positions([self.dims[i].extent for i in self.shared]), self._together()
         # panels outermost: neighbouring programs share one panel, which stays in the cache
-        extents = [panel_blocks, *outer, ceildiv(shared, together), row_blocks]
-        grid, (panel_block, *at, shared_at, row_at) = programs(kernel, extents)
+        extents = [*outer[: self.owners], panel_blocks, *outer[self.owners :], ceildiv(shared, together), row_blocks]
+        grid, (*at, shared_at, row_at) = programs(kernel, extents)
+        panel_block = at.pop(self.owners)
         if self.packs_rows:
             assert row_block is not None
             self._pack_rows(tuple(at), row_at, row_block, depth)
@@ -322,7 +326,7 @@ class ContractionKernel:
 
     def _panel(self, panel: Dim, at: Index, block_of: tuple[Dim, int], block_rows: tuple[Dim, int] | None) -> None:
         packs = not (self.contiguous or self.elementwise)
-        first = self._last_moved_back(panel * self.width) if packs else panel * self.width
+        first = self._last_moved_back(panel * self.width, packs)
         packed = self._pack(first, (*at, *[0] * len(self.shared))) if packs else None
 
         def rows(place: Index) -> None:
@@ -346,10 +350,12 @@ class ContractionKernel:
             count = minimum(positions(extents) - i * n, n)
             ev.loop("o", count, lambda j, _: body(digits(self.kernel, i * n + j, extents)))
 
-    def _last_moved_back(self, first: Dim) -> Dim:
-        """The first column of a panel, of which the last ends with the columns: no lane is without one."""
+    def _last_moved_back(self, first: Dim, packs: bool) -> Dim:
+        """The first column of a panel, of which the last ends with the columns where it can: no lane is without one."""
         columns, width = self.columns, self.width
         if not isinstance(columns, int) or columns % width == 0 or columns < width:
+            return first
+        if not packs and not self._affine(width, anywhere=True):
             return first
         ev = self.kernel.ev
         return ev.bind("c", 0, columns - width, ev.index(minimum(first, columns - width)))

@@ -42,7 +42,7 @@ MOST_BESIDE = 8
 """Kernels that a short one is tried to be made with."""
 MOST_GATHERED = 8
 """Reductions in one kernel that have nothing in common but their size: each holds registers, and what it reads stays
-until the last can begin. 24 gradients of biases took 255 registers and spilled (`benchmarks/population.py --spills`)."""
+until the last can begin. 24 gradients of biases took 255 registers and spilled (`benchmarks.population --spills`)."""
 JOINED = 8
 """Tensors that one kernel joins at most, of which each position asks."""
 
