@@ -162,3 +162,15 @@ def test_depthwise_windows_read_through_padding(
     masked = {op.kind.name for body in whole for op in walk(body.bodies[0])}
     assert "block.load_view" in masked or not branches
     assert not masked & {"block.load", "if", "block.select"}
+
+
+@pytest.mark.parametrize("machine", [AVX512, AVX2], ids=["avx512", "avx2"])
+def test_channels_with_several_windows_are_padded_first(machine: Machine) -> None:
+    """These are products of each group: panels would be packed of masked loads."""
+    func = graph_func("x: 2x9x10x7xf32, w: 3x3x1x14xf32", f"""
+        p = pad(x) {{low = [0, 1, 1, 0], high = [0, 1, 1, 0]}}
+        y = conv(p, w) {{strides = [1, 1], {UNPADDED}, groups = 7, layout = "nhwc"}}
+        return(y)""")  # fmt: skip
+    regions, _ = outline(func)
+    assert [op.attrs["kind"] for op in region_ops(regions)] == ["pointwise", "contraction"]
+    check_blocks(regions, Case("padded", (), func).arrays({}), machine)

@@ -217,7 +217,10 @@ class Dataflow:
 
 
 def _is_depthwise(op: Op) -> bool:
-    return op.kind is graph.conv and attr_int(op, "groups", 1) > 1 and tensor_of(op.operands[1]).shape[-2] == 1
+    """Whether each channel has a window of its own, and no other."""
+    if op.kind is not graph.conv or (groups := attr_int(op, "groups", 1)) == 1:
+        return False
+    return tensor_of(op.operands[1]).shape[-2:] == (1, groups)
 
 
 def _cheap(op: Op) -> bool:
