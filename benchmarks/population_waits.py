@@ -80,7 +80,7 @@ class Told:
         """Each kernel's, by its address."""
         out: dict[int, str] = {}
         for part in self.parts:
-            labels = {k.name: k.label for k in part.executable.kernels}
+            labels = {k.name: k.label.rpartition("/")[2] for k in part.executable.kernels}  # no path of this machine
             native = getattr(part._home, "_native", None)  # on a GPU the profiler knows names
             out |= {at: f"{name} ({labels[name]})" for name, at in native.kernels.items()} if native else {}
         return out

@@ -154,9 +154,9 @@ def test_depthwise_windows_read_through_padding(
         y = conv(p, w) {{{moves}, groups = 19, layout = "nhwc"}}
         return(y)""", "h in 5..99" if image is DYNAMIC else "")  # fmt: skip
     regions, _ = outline(func)
-    sizes = [{"h": 5}, {"h": 16}] if image is DYNAMIC else [{}]
-    for size in sizes:
-        (kernel,) = check_blocks(regions, Case("padded", (), func).arrays(size), machine)
+    sizes: list[dict[str, int]] = [{"h": 5}, {"h": 16}] if image is DYNAMIC else [{}]
+    kernels = [check_blocks(regions, Case("padded", (), func).arrays(size), machine) for size in sizes]
+    (kernel,) = kernels[-1]
     whole = [op for op in kernel.walk() if op.kind is control.if_ and not op.types]
     assert len(whole) == branches
     masked = {op.kind.name for body in whole for op in walk(body.bodies[0])}
