@@ -450,7 +450,7 @@ class Worker:
         lines = self.errors.read().splitlines()
         if not said.startswith("{"):
             return {"ended": f"exit {self.process.returncode}: {lines[-1:]}"} | self.row
-        noted = [line for line in lines if any(word in line for word in NOTED)]
+        noted = [line.replace(f"{record.ROOT}/", "") for line in lines if any(word in line for word in NOTED)]
         return self.row | json.loads(said) | ({"noted": noted} if noted else {})
 
 
