@@ -30,7 +30,11 @@ from graphfuse.llvm.loader import Library, load_object
 TARGET = parse_target(os.environ.get("GRAPHFUSE_TARGET", "cpu"))
 K = 768
 PROGRAMS = 16
-SHAPES = {64: ((14, 32), (12, 32), (8, 48), (6, 64), (8, 32)), 32: ((6, 16), (5, 16), (4, 16), (4, 24), (3, 32))}
+SHAPES = {
+    64: ((14, 32), (12, 32), (8, 48), (6, 64), (8, 32)),
+    32: ((6, 16), (5, 16), (4, 16), (4, 24), (3, 32)),
+    16: ((14, 8), (8, 8), (6, 16), (8, 12)),
+}
 """Rows and columns of a tile, by the bytes of a vector."""
 DEPTHS = (1, 4, 256)
 
@@ -99,8 +103,7 @@ def fma_chains() -> tuple[Library, Callable[[], object], int]:
     """Twenty independent chains of FMAs, and their flops: what the units can do."""
     from graphfuse.llvm.codegen import object_code
 
-    target = TARGET
-    lanes, chains = target.vector_bytes // 4, min(20, target.registers - 4)
+    lanes, chains = TARGET.vector_bytes // 4, min(20, TARGET.registers - 4)
     v = f"<{lanes} x float>"
     heads = [f"  %a{c} = phi {v} [ splat (float {c}.0), %entry ], [ %b{c}, %loop ]" for c in range(chains)]
     body = [
@@ -111,8 +114,8 @@ def fma_chains() -> tuple[Library, Callable[[], object], int]:
     tail += [f"  %t{c} = fadd {v} %t{c - 1}, %b{c}" for c in range(1, chains)]
     text = PEAK.replace("HEADS", "\n".join(heads)).replace("BODY", "\n".join(body)).replace("TAIL", "\n".join(tail))
     text = text.replace("LANES", str(lanes)).replace("DEPTH", str(chains - 1))
-    text = f'target triple = "{target.triple}"\n{text}'
-    library = load_object(object_code(text, target), ["peak"])
+    text = f'target triple = "{TARGET.triple}"\n{text}'
+    library = load_object(object_code(text, TARGET), ["peak"])
     fn = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(library.address("peak"))
     n = 20_000
     return library, lambda: fn(n), 2 * lanes * chains * n

@@ -117,7 +117,7 @@ class PassItem(GFItem):
         assert module_text(parse_module(got)) == got, f"printed text does not read back as itself:\n{got}"
         halves = bool(re.search(r"^// HALVES$", head, re.MULTILINE))
         for old, new in zip(before, after, strict=True):
-            if to_text(new) != to_text(old):
+            if not self.pipeline or to_text(new) != to_text(old):  # what a pass left as it was is itself
                 assert_same_numbers(old, new, halves=halves)
         self.compare(head, separator, want, before, got)
 

@@ -154,8 +154,8 @@ def long_step(depth: Dim) -> int:
 def _by_time(rows: int, most: int) -> list[int]:
     """Tile heights up to `most`, first those that cover `rows` in the least time; ties go to the taller.
 
-    A step along K takes a tile about as long as one row more (`benchmarks/cpu_microkernel.py`: 89 and 91 % of the peak
-    by 8 and 14 rows of 32 with AVX-512, without 66 and 81 % by 4 and 6 rows of 16).
+    A step along K takes a tile as long as one row more: `benchmarks/cpu_microkernel.py` with AVX-512, 89 and 91 % of
+    the peak by 8 and 14 rows of 32. Without, the microkernel alone asks for more (66 and 81 % by 4 and 6 rows of 16).
     """
     if rows <= most:
         return [rows]
