@@ -174,3 +174,39 @@ def test_channels_with_several_windows_are_padded_first(machine: Machine) -> Non
     regions, _ = outline(func)
     assert [op.attrs["kind"] for op in region_ops(regions)] == ["pointwise", "contraction"]
     check_blocks(regions, Case("padded", (), func).arrays({}), machine)
+
+
+@pytest.mark.parametrize("machine", [AVX512, AVX2], ids=["avx512", "avx2"])
+@pytest.mark.parametrize("shape", ["4D", "3D"])
+def test_images_are_turned_and_padded_at_once(shape: str, machine: Machine) -> None:
+    """For depthwise windows, also where a line is an image of one row."""
+    params, turned = {
+        "4D": ("x: 2x19x9x10xf32, w: 3x3x1x19xf32", "q = permute(x) {perm = [0, 2, 3, 1]}"),
+        "3D": ("x: 2x19x90xf32, w: 1x3x1x19xf32",
+               "t = permute(x) {perm = [0, 2, 1]}; q = reshape(t) {shape = [2, 1, 90, 19]}"),
+    }[shape]  # fmt: skip
+    func = graph_func(
+        params,
+        f"""
+        {turned}
+        p = pad(q) {{low = [0, {int(shape == "4D")}, 1, 0], high = [0, {int(shape == "4D")}, 1, 0]}}
+        y = conv(p, w) {{strides = [1, 1], {UNPADDED}, groups = 19, layout = "nhwc"}}
+        return(y)""",
+    )
+    regions, _ = outline(func)
+    assert [op.attrs["kind"] for op in region_ops(regions)] == ["pointwise", "contraction"]
+    check_blocks(regions, Case("padded", (), func).arrays({}), machine)
+
+
+def test_a_line_is_turned_once_for_depthwise_windows() -> None:
+    func = graph_func(
+        "x: 2x19x90xf32, w: 1x3x1x19xf32",
+        f"""
+        t = permute(x) {{perm = [0, 2, 1]}}
+        q = reshape(t) {{shape = [2, 1, 90, 19]}}
+        y = conv(q, w) {{strides = [1, 1], {UNPADDED}, groups = 19, layout = "nhwc"}}
+        return(y)""",
+    )
+    regions, _ = outline(func)
+    assert [op.attrs["kind"] for op in region_ops(regions)] == ["pointwise", "contraction"]
+    check_blocks(regions, Case("turned", (), func).arrays({}), AVX2)

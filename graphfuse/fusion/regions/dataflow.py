@@ -136,12 +136,18 @@ class Dataflow:
 
         A CPU would load the channels of a vector one by one each time.
         """
-        if self.reads_padded or op.kind is not graph.permute:
+        if self.reads_padded or not _turns(op):
             return False
-        users, perm = self.uses[op.result], attr_ints(op, "perm")
-        if not users or not all(map(_is_depthwise, users)):
-            return False
-        return perm[-1] != len(perm) - 1
+        users = list(self._past_reshapes(op.result))
+        return bool(users) and all(map(_is_depthwise, users))
+
+    def _past_reshapes(self, value: Value) -> Iterator[Op]:
+        """What reads a value as it is or under another shape."""
+        for user in self.uses[value]:
+            if user.kind is graph.reshape:
+                yield from self._past_reshapes(user.result)
+            else:
+                yield user
 
     def _fills_parts(self, op: Op) -> bool:
         """Whether an op grows one dim behind, not the last, which is read in parts alone."""
@@ -167,9 +173,10 @@ class Dataflow:
     def _pads_windows(self, op: Op) -> bool:
         """Whether an op pads what windows alone read through it."""
         users = self.uses[op.result]
+        image = root_of(op.operands[0])
         ends = (*dims_of(op.attrs["low"])[-1:], *dims_of(op.attrs["high"])[-1:])
-        if not self.reads_padded and any(ends):
-            return False  # vectors would be masked
+        if not self.reads_padded and (any(ends) or (image.op is not None and _turns(image.op))):
+            return False  # vectors would be masked, or loaded element by element for each tap
 
         def reads(user: Op) -> bool:
             """Whether it may read through; a product whose channels were padded would load no vectors."""
@@ -214,6 +221,11 @@ class Dataflow:
                 stack += self.uses.get(op.result, ())
             else:
                 yield op
+
+
+def _turns(op: Op) -> bool:
+    """Whether an op permutes dims so that others are neighbours in memory."""
+    return op.kind is graph.permute and attr_ints(op, "perm")[-1:] != (len(attr_ints(op, "perm")) - 1,)
 
 
 def _is_depthwise(op: Op) -> bool:
