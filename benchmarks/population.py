@@ -120,7 +120,7 @@ class Subject:
         import torch
 
         graded = [o for o in outs if o.requires_grad]
-        generator = torch.Generator(self.device).manual_seed(record.SEED)
+        generator = torch.Generator(self.device).manual_seed(record.SEED + 1)  # others than what it is called on
         normal = [torch.randn(o.shape, generator=generator, device=self.device) for o in graded]
         low = getattr(torch, self.case.dtype)
         self.tangents = [n.to(low).to(o.dtype) if o.dim() else None for n, o in zip(normal, graded, strict=True)]

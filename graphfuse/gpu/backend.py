@@ -73,12 +73,13 @@ class Backend:
 
     level = "gpu"
     checks_values = False  # somebody would have to wait
-    region_passes: tuple[Pass, ...] = (compute_again,)
     code_stages = ("llvm", "ptx")
 
     def __init__(self, target: Target) -> None:
         self.target = target
         self.machine, self.note = GPUS[target.cpu].machine, GPUS[target.cpu].note
+        costs = self.machine.kernels
+        self.region_passes: tuple[Pass, ...] = (compute_again.given(launch_bytes=int(costs.launch / costs.byte)),)
 
     def graph_passes(self, options: Options) -> tuple[Pass, ...]:
         """Halves, masks and rows as tensor cores take them."""

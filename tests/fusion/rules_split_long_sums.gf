@@ -108,6 +108,26 @@ func @sum_powers_in_parts__few(%x: tensor<1796x32xf32>) {
   %v4 = graph.reduce(%v3) {axes = [0], kind = "sum"} : tensor<32xf32>
   return(%v4)
 }
+
+// No divisor will do: the last part is read over its end, and has a size of its own.
+func @deviations_in_parts__primes(%x: tensor<4107x7xf16>) {
+  %c = graph.cast(%x) {to = f32} : tensor<4107x7xf32>
+  %s = graph.reduce(%c) {axes = [0], keepdims = true, kind = "sum"} : tensor<1x7xf32>
+  %n = graph.full() {elem = f32, shape = [1, 7], value = 4107.0} : tensor<1x7xf32>
+  %m = graph.div(%s, %n) : tensor<1x7xf32>
+  %b = graph.broadcast(%m) {shape = [4107, 7]} : tensor<4107x7xf32>
+  %d = graph.sub(%c, %b) : tensor<4107x7xf32>
+  %q = graph.mul(%d, %d) : tensor<4107x7xf32>
+  %v = graph.reduce(%q) {axes = [0], keepdims = true, kind = "sum"} : tensor<1x7xf32>
+  return(%m, %v)
+}
+
+func @reduce_in_parts__over_the_end(%x: tensor<16381x5xf32>) {
+  %e = graph.exp(%x) : tensor<16381x5xf32>
+  %s = graph.reduce(%e) {axes = [0], kind = "min"} : tensor<5xf32>
+  return(%s)
+}
+
 // -----
 func @reduce_in_parts(%x: tensor<2x262144xf16>, %y: tensor<2x262144xf16>) {
   %v0 = graph.reshape(%x) {shape = [2, 64, 4096]} : tensor<2x64x4096xf16>
@@ -384,21 +404,96 @@ func @sum_powers_in_parts(%x: tensor<2x65536xf16>) {
 }
 
 func @sum_powers_in_parts__few(%x: tensor<1796x32xf32>) {
-  %v0 = graph.reshape(%x) {shape = [4, 449, 32]} : tensor<4x449x32xf32>
-  %v1 = graph.reduce(%v0) {axes = [1], keepdims = false, kind = "max"} : tensor<4x32xf32>
-  %v2 = graph.reduce(%v1) {axes = [0], kind = "max"} : tensor<32xf32>
-  %v3 = graph.isinf(%v1) : tensor<4x32xbool>
-  %v4 = graph.full() {elem = f32, shape = [4, 32], value = 0.0} : tensor<4x32xf32>
-  %v5 = graph.select(%v3, %v4, %v1) : tensor<4x32xf32>
-  %v6 = graph.reshape(%v5) {shape = [4, 1, 32]} : tensor<4x1x32xf32>
-  %v7 = graph.broadcast(%v6) {shape = [4, 449, 32]} : tensor<4x449x32xf32>
-  %v8 = graph.sub(%v0, %v7) : tensor<4x449x32xf32>
-  %v9 = graph.exp(%v8) : tensor<4x449x32xf32>
-  %v10 = graph.reduce(%v9) {axes = [1], keepdims = false, kind = "sum"} : tensor<4x32xf32>
-  %v11 = graph.broadcast(%v2) {shape = [4, 32]} : tensor<4x32xf32>
-  %v12 = graph.sub(%v1, %v11) : tensor<4x32xf32>
-  %v13 = graph.exp(%v12) : tensor<4x32xf32>
-  %v14 = graph.mul(%v10, %v13) : tensor<4x32xf32>
-  %v15 = graph.reduce(%v14) {axes = [0], kind = "sum"} : tensor<32xf32>
-  return(%v15)
+  %v0 = graph.iota() {axis = 0, elem = i64, shape = [12, 160, 1]} : tensor<12x160x1xi64>
+  %v1 = graph.full() {elem = i64, shape = [12, 160, 1], value = 160} : tensor<12x160x1xi64>
+  %v2 = graph.mul(%v0, %v1) : tensor<12x160x1xi64>
+  %v3 = graph.iota() {axis = 1, elem = i64, shape = [12, 160, 1]} : tensor<12x160x1xi64>
+  %v4 = graph.add(%v2, %v3) : tensor<12x160x1xi64>
+  %v5 = graph.full() {elem = i64, shape = [12, 160, 1], value = 1796} : tensor<12x160x1xi64>
+  %v6 = graph.lt(%v4, %v5) : tensor<12x160x1xbool>
+  %v7 = graph.broadcast(%v6) {shape = [12, 160, 32]} : tensor<12x160x32xbool>
+  %v8 = graph.pad(%x) {high = [124, 0], low = [0, 0], value = 0} : tensor<1920x32xf32>
+  %v9 = graph.reshape(%v8) {shape = [12, 160, 32]} : tensor<12x160x32xf32>
+  %v10 = graph.full() {elem = f32, shape = [12, 160, 32], value = -inf} : tensor<12x160x32xf32>
+  %v11 = graph.select(%v7, %v9, %v10) : tensor<12x160x32xf32>
+  %v12 = graph.reduce(%v11) {axes = [1], keepdims = false, kind = "max"} : tensor<12x32xf32>
+  %v13 = graph.reduce(%v12) {axes = [0], kind = "max"} : tensor<32xf32>
+  %v14 = graph.isinf(%v12) : tensor<12x32xbool>
+  %v15 = graph.full() {elem = f32, shape = [12, 32], value = 0.0} : tensor<12x32xf32>
+  %v16 = graph.select(%v14, %v15, %v12) : tensor<12x32xf32>
+  %v17 = graph.reshape(%v16) {shape = [12, 1, 32]} : tensor<12x1x32xf32>
+  %v18 = graph.broadcast(%v17) {shape = [12, 160, 32]} : tensor<12x160x32xf32>
+  %v19 = graph.sub(%v11, %v18) : tensor<12x160x32xf32>
+  %v20 = graph.exp(%v19) : tensor<12x160x32xf32>
+  %v21 = graph.reduce(%v20) {axes = [1], keepdims = false, kind = "sum"} : tensor<12x32xf32>
+  %v22 = graph.broadcast(%v13) {shape = [12, 32]} : tensor<12x32xf32>
+  %v23 = graph.sub(%v12, %v22) : tensor<12x32xf32>
+  %v24 = graph.exp(%v23) : tensor<12x32xf32>
+  %v25 = graph.mul(%v21, %v24) : tensor<12x32xf32>
+  %v26 = graph.reduce(%v25) {axes = [0], kind = "sum"} : tensor<32xf32>
+  return(%v26)
+}
+
+func @deviations_in_parts__primes(%x: tensor<4107x7xf16>) {
+  %v0 = graph.pad(%x) {high = [53, 0], low = [0, 0], value = 0} : tensor<4160x7xf16>
+  %v1 = graph.reshape(%v0) {shape = [26, 160, 7]} : tensor<26x160x7xf16>
+  %v2 = graph.cast(%v1) {to = f32} : tensor<26x160x7xf32>
+  %v3 = graph.reduce(%v2) {axes = [1], keepdims = false, kind = "sum"} : tensor<26x7xf32>
+  %v4 = graph.reduce(%v3) {axes = [0], kind = "sum"} : tensor<7xf32>
+  %v5 = graph.reshape(%v4) {shape = [1, 7]} : tensor<1x7xf32>
+  %n = graph.full() {elem = f32, shape = [1, 7], value = 4107.0} : tensor<1x7xf32>
+  %m = graph.div(%v5, %n) : tensor<1x7xf32>
+  %v6 = graph.iota() {axis = 0, elem = i64, shape = [26, 160, 1]} : tensor<26x160x1xi64>
+  %v7 = graph.full() {elem = i64, shape = [26, 160, 1], value = 160} : tensor<26x160x1xi64>
+  %v8 = graph.mul(%v6, %v7) : tensor<26x160x1xi64>
+  %v9 = graph.iota() {axis = 1, elem = i64, shape = [26, 160, 1]} : tensor<26x160x1xi64>
+  %v10 = graph.add(%v8, %v9) : tensor<26x160x1xi64>
+  %v11 = graph.full() {elem = i64, shape = [26, 160, 1], value = 4107} : tensor<26x160x1xi64>
+  %v12 = graph.lt(%v10, %v11) : tensor<26x160x1xbool>
+  %v13 = graph.broadcast(%v12) {shape = [26, 160, 7]} : tensor<26x160x7xbool>
+  %v14 = graph.full() {elem = i64, shape = [26, 7], value = 4107} : tensor<26x7xi64>
+  %v15 = graph.iota() {axis = 0, elem = i64, shape = [26, 7]} : tensor<26x7xi64>
+  %v16 = graph.full() {elem = i64, shape = [26, 7], value = 160} : tensor<26x7xi64>
+  %v17 = graph.mul(%v15, %v16) : tensor<26x7xi64>
+  %v18 = graph.sub(%v14, %v17) : tensor<26x7xi64>
+  %v19 = graph.min(%v18, %v16) : tensor<26x7xi64>
+  %v20 = graph.full() {elem = i64, shape = [26, 7], value = 1} : tensor<26x7xi64>
+  %v21 = graph.mul(%v19, %v20) : tensor<26x7xi64>
+  %v22 = graph.cast(%v21) {to = f32} : tensor<26x7xf32>
+  %v23 = graph.div(%v3, %v22) : tensor<26x7xf32>
+  %v24 = graph.reshape(%v23) {shape = [26, 1, 7]} : tensor<26x1x7xf32>
+  %v25 = graph.broadcast(%v24) {shape = [26, 160, 7]} : tensor<26x160x7xf32>
+  %v26 = graph.sub(%v2, %v25) : tensor<26x160x7xf32>
+  %v27 = graph.full() {elem = f32, shape = [26, 160, 7], value = 0.0} : tensor<26x160x7xf32>
+  %v28 = graph.select(%v13, %v26, %v27) : tensor<26x160x7xf32>
+  %v29 = graph.mul(%v28, %v28) : tensor<26x160x7xf32>
+  %v30 = graph.reduce(%v29) {axes = [1], keepdims = false, kind = "sum"} : tensor<26x7xf32>
+  %v31 = graph.reduce(%v30) {axes = [0], kind = "sum"} : tensor<7xf32>
+  %v32 = graph.broadcast(%m) {shape = [26, 7]} : tensor<26x7xf32>
+  %v33 = graph.sub(%v23, %v32) : tensor<26x7xf32>
+  %v34 = graph.mul(%v33, %v33) : tensor<26x7xf32>
+  %v35 = graph.mul(%v34, %v22) : tensor<26x7xf32>
+  %v36 = graph.reduce(%v35) {axes = [0], kind = "sum"} : tensor<7xf32>
+  %v37 = graph.add(%v31, %v36) : tensor<7xf32>
+  %v38 = graph.reshape(%v37) {shape = [1, 7]} : tensor<1x7xf32>
+  return(%m, %v38)
+}
+
+func @reduce_in_parts__over_the_end(%x: tensor<16381x5xf32>) {
+  %v0 = graph.iota() {axis = 0, elem = i64, shape = [74, 224, 1]} : tensor<74x224x1xi64>
+  %v1 = graph.full() {elem = i64, shape = [74, 224, 1], value = 224} : tensor<74x224x1xi64>
+  %v2 = graph.mul(%v0, %v1) : tensor<74x224x1xi64>
+  %v3 = graph.iota() {axis = 1, elem = i64, shape = [74, 224, 1]} : tensor<74x224x1xi64>
+  %v4 = graph.add(%v2, %v3) : tensor<74x224x1xi64>
+  %v5 = graph.full() {elem = i64, shape = [74, 224, 1], value = 16381} : tensor<74x224x1xi64>
+  %v6 = graph.lt(%v4, %v5) : tensor<74x224x1xbool>
+  %v7 = graph.broadcast(%v6) {shape = [74, 224, 5]} : tensor<74x224x5xbool>
+  %v8 = graph.pad(%x) {high = [195, 0], low = [0, 0], value = 0} : tensor<16576x5xf32>
+  %v9 = graph.reshape(%v8) {shape = [74, 224, 5]} : tensor<74x224x5xf32>
+  %v10 = graph.exp(%v9) : tensor<74x224x5xf32>
+  %v11 = graph.full() {elem = f32, shape = [74, 224, 5], value = inf} : tensor<74x224x5xf32>
+  %v12 = graph.select(%v7, %v10, %v11) : tensor<74x224x5xf32>
+  %v13 = graph.reduce(%v12) {axes = [1], keepdims = false, kind = "min"} : tensor<74x5xf32>
+  %v14 = graph.reduce(%v13) {axes = [0], kind = "min"} : tensor<5xf32>
+  return(%v14)
 }

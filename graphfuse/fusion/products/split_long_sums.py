@@ -30,7 +30,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from graphfuse.dialects import graph
-from graphfuse.dialects.elementwise import ROUNDED_KINDS
+from graphfuse.dialects.elementwise import ROUNDED_KINDS, neutral
 from graphfuse.fusion.products.search_rows import place_of
 from graphfuse.fusion.regions.attention import find_attention
 from graphfuse.fusion.regions.dataflow import Dataflow
@@ -82,6 +82,9 @@ FEW = 4
 NARROW = 4
 """Programs for each multiprocessor that read elements of columns which do not lie at multiples of a vector: what is in
 flight is the elements alone, 64 bytes a warp of halves."""
+PADDED = 1 << 20
+"""Elements of columns up to which asking each whether it is behind the end costs less than a kernel for what is left
+over."""
 UNEVEN = 1 << 22
 """Elements from which on a kernel for what is left over costs less than parts that begin anywhere."""
 LINE = 32
@@ -93,6 +96,8 @@ LEAST_PARTS = 4
 """Parts of a line that is scanned in parts: its elements are read once more."""
 SCANNED_ON_CPU = 1 << 15
 """Elements that a program of a CPU scans alone."""
+LOG_OF_SUM = 4
+"""A step of `logaddexp` takes as long as so many elements of other scans, or longer: its parts are as much shorter."""
 SCANNED_ALONE = 1 << 15
 """The same of a GPU's line that is scanned by one kernel, whose programs read what lies before their parts again."""
 CONE = 16
@@ -169,7 +174,7 @@ def reduce_in_parts(op: Op, programs: Programs) -> Replacement | None:
         wide = cast_to(part, _wide(t.elem, kind))
         return graph.reduce(wide, axes=inside, kind=kind, keepdims=False, loc=op.loc).result
 
-    whole = graph.reduce(parts.each(x, partial, place), axes=(place, *others), kind=kind, loc=op.loc).result
+    whole = graph.reduce(parts.each(x, partial, place, kind), axes=(place, *others), kind=kind, loc=op.loc).result
     return reshaped(cast_to(whole, t.elem), tensor_of(op.result).shape)
 
 
@@ -185,28 +190,28 @@ def deviations_in_parts(op: Op, programs: Programs) -> Replacement | None:
     x, mean = found
     shape, axes = tensor_of(x).shape, sorted(attr_ints(op, "axes"))
     columns = _columns_first(op, programs)
-    own, parts = columns or (axes, _in_parts(shape, axes, programs, programs.long(_reduced(op))))
-    if parts is None or parts.count * parts.size != parts.length:
+    own, parts = columns or (axes, _in_parts(shape, axes, programs, programs.long(_reduced(op)), padded=1 << 31))
+    if parts is None or parts.count * parts.size < parts.length:
         return None
     inside, place = parts.inside(own)
     together = (place, *parts.left(axes, own))
-    size = math.prod(static(shape[a]) for a in own) // parts.count
+    others = math.prod(static(shape[a]) for a in own) // parts.length
 
     def mean_of(part: Value) -> Value:
         total = graph.reduce(part, axes=inside, kind="sum", keepdims=False, loc=op.loc).result
-        return graph.div(total, full(tensor_of(total).shape, F32, float(size))).result
+        return graph.div(total, parts.sizes(tensor_of(total).shape, place, others)).result
 
     def spread(part: Value) -> Value:
         whole = tensor_of(part).shape
         own = reshaped(mean_of(part), tuple(1 if a in inside else d for a, d in enumerate(whole)))
-        far = graph.sub(part, graph.broadcast(own, shape=whole)).result
+        far = parts.live(graph.sub(part, graph.broadcast(own, shape=whole)).result, 0.0)
         return graph.reduce(graph.mul(far, far), axes=inside, kind="sum", keepdims=False, loc=op.loc).result
 
-    means, spreads = parts.each(x, mean_of, place), parts.each(x, spread, place)
+    means, spreads = parts.each(x, mean_of, place, "sum"), parts.each(x, spread, place, "sum")
     by_part = tensor_of(means).shape
     common = reshaped(mean, tuple(1 if i in together else d for i, d in enumerate(by_part)))
     far = graph.sub(means, graph.broadcast(common, shape=by_part)).result
-    weighed = graph.mul(graph.mul(far, far), full(by_part, F32, float(size))).result
+    weighed = graph.mul(graph.mul(far, far), parts.sizes(by_part, place, others)).result
     sums = (graph.reduce(v, axes=together, kind="sum", loc=op.loc) for v in (spreads, weighed))
     return reshaped(graph.add(*sums).result, tensor_of(op.result).shape)
 
@@ -278,7 +283,7 @@ def sum_powers_in_parts(op: Op, programs: Programs) -> Replacement | None:
         power = graph.exp(graph.sub(cast_to(part, wide), broadcasted(row, shape)))
         return graph.reduce(power, axes=inside, kind="sum", keepdims=False, loc=op.loc).result
 
-    totals, tops = parts.each(z, partial, place), cast_to(parts.each(z, largest, place), wide)
+    totals, tops = parts.each(z, partial, place, "max"), cast_to(parts.each(z, largest, place, "max"), wide)
     shape = tensor_of(tops).shape
     row = reshaped(cast_to(base, wide), tuple(1 if i == place else d for i, d in enumerate(shape)))
     scaled = graph.mul(totals, graph.exp(graph.sub(tops, broadcasted(row, shape))))
@@ -291,7 +296,7 @@ def search_in_parts(op: Op, programs: Programs) -> Replacement | None:
     """arg_reduce(x) = the first (or last) place of the parts of x whose extreme is that of x, or NaN."""
     (x,), axis, kind = op.operands, attr_int(op, "axis"), str(op.attrs["kind"])
     held = programs.held // max(1, tensor_of(x).elem.bytes // 4)
-    parts = _in_parts(tensor_of(x).shape, [axis], programs, LONG, held)
+    parts = _in_parts(tensor_of(x).shape, [axis], programs, LONG, held, padded=0)
     if parts is None or tensor_of(x).elem == BOOL:
         return None
     last = bool(op.attrs.get("last"))
@@ -315,7 +320,7 @@ def search_in_parts(op: Op, programs: Programs) -> Replacement | None:
 def choose_in_parts(op: Op, programs: Programs) -> Replacement | None:
     """topk(x) = topk(topk of each part of x), in parts that are much longer than what is chosen."""
     (x,), axis, k = op.operands, attr_int(op, "axis"), op.attrs["k"]
-    parts = _in_parts(tensor_of(x).shape, [axis], programs, LONG_CHOICE)
+    parts = _in_parts(tensor_of(x).shape, [axis], programs, LONG_CHOICE, padded=0)
     if parts is None or not isinstance(k, int) or not k:
         return None
     rest = parts.length - parts.count * parts.size
@@ -337,7 +342,10 @@ def choose_in_parts(op: Op, programs: Programs) -> Replacement | None:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """Of dims that are one in memory: so many of one size, and a shorter one if they are not the whole."""
+    """Of dims that are one in memory: so many of one size, and a shorter one if they are not the whole.
+
+    If they are more than the whole, the last of them is read as if something were behind it.
+    """
 
     first: int
     after: int
@@ -357,12 +365,33 @@ class _Parts:
         moved = (a if a < self.first else a + 2 - (self.after - self.first) for a in axes if a not in own)
         return tuple(a - sum(i < a for i in inside) for a in moved)
 
-    def each(self, x: Value, result: Callable[[Value], Value], place: int) -> Value:
-        """The results of all parts, along dim `place`."""
-        made = result(self._cut(x, 0, self.count, self.size))
-        if rest := self.length - self.count * self.size:
+    def each(self, x: Value, result: Callable[[Value], Value], place: int, kind: str = "") -> Value:
+        """The results of all parts, along dim `place`; what is behind the last changes nothing of this kind."""
+        part = self._cut(x, 0, self.count, self.size)
+        made = result(self.live(part, neutral(kind, tensor_of(x).elem)) if kind and not _is_leaf(x, kind) else part)
+        if (rest := self.length - self.count * self.size) > 0:
             made = graph.concat(made, result(self._cut(x, self.length - rest, 1, rest)), axis=place).result
         return made
+
+    def live(self, part: Value, fill: bool | float) -> Value:
+        """A part with this behind its end."""
+        if self.count * self.size <= self.length:
+            return part
+        shape, elem = tensor_of(part).shape, tensor_of(part).elem
+        dims = tuple(d if self.first <= i < self.first + 2 else 1 for i, d in enumerate(shape))
+        at = graph.iota(shape=dims, elem=I64, axis=self.first + 1).result
+        begin = graph.mul(graph.iota(shape=dims, elem=I64, axis=self.first).result, full(dims, I64, self.size))
+        here = graph.lt(graph.add(begin, at), full(dims, I64, self.length)).result
+        return graph.select(broadcasted(here, shape), part, full(shape, elem, fill)).result
+
+    def sizes(self, shape: Sequence[Dim], place: int, others: int) -> Value:
+        """How many elements each part has, `others` times its size."""
+        if self.count * self.size <= self.length:
+            return full(shape, F32, float(self.size * others))
+        begin = graph.mul(graph.iota(shape=shape, elem=I64, axis=place).result, full(shape, I64, self.size))
+        left = graph.sub(full(shape, I64, self.length), begin)
+        size = graph.min_(left, full(shape, I64, self.size))
+        return cast_to(graph.mul(size, full(shape, I64, others)).result, F32)
 
     def _cut(self, x: Value, start: int, count: int, size: int) -> Value:
         """So many parts from there on, as two dims: the parts, and what is in them."""
@@ -370,17 +399,36 @@ class _Parts:
         def cut(v: Value) -> Value:
             shape = tensor_of(v).shape
             before, behind = shape[: self.first], shape[self.after :]
-            if count * size != self.length:
+            if (more := count * size - self.length) > 0:
+                low, high = ((*(0 for _ in before), n, *(0 for _ in behind)) for n in (0, more))
+                v = graph.pad(reshaped(v, (*before, self.length, *behind)), low=low, high=high, value=0).result
+            elif more:
                 v = sliced(reshaped(v, (*before, self.length, *behind)), self.first, start, count * size)
             return reshaped(v, (*before, count, size, *behind))
 
         return _again(x, cut, [CONE])
 
 
-def _in_parts(shape: Sequence[Dim], axes: Sequence[int], programs: Programs, long: int, held: int = 0) -> _Parts | None:
+def _is_leaf(x: Value, kind: str) -> bool:
+    """Whether something is 0 where what it reads is, and that changes nothing of a reduction."""
+    while x.op is not None and x.op.kind is graph.cast:
+        (x,) = x.op.operands
+    return kind == "sum" and (x.op is None or not x.op.has(Trait.ELEMENTWISE))
+
+
+def _in_parts(
+    shape: Sequence[Dim],
+    axes: Sequence[int],
+    programs: Programs,
+    long: int,
+    held: int = 0,
+    *,
+    padded: int = PADDED,
+) -> _Parts | None:
     """The parts of the longest of the axes that are one in memory, if a reduction is worth them: it is `long`.
 
-    Where registers should hold a part, it has at most as many elements as are `held`.
+    Where registers should hold a part, it has at most as many elements as are `held`. Columns of up to so many elements
+    that are `padded` have parts of one size whatever their length: the last is read over its end.
     """
     sizes = [d for a in axes if isinstance(d := shape[a], int)]
     if not axes or len(sizes) < len(axes) or not (total := math.prod(sizes)):
@@ -389,7 +437,7 @@ def _in_parts(shape: Sequence[Dim], axes: Sequence[int], programs: Programs, lon
     kept = programs.most([d for a, d in enumerate(shape[: axes[-1]]) if a not in axes])
     inner = programs.most(shape[axes[-1] + 1 :])
     more = min(programs.narrow, VECTOR // math.gcd(inner, VECTOR)) if inner > 1 else 1
-    long //= more
+    long //= more if more == 1 else 2 * more
     busy, line = kept * -(-inner // LINE), min(inner, LINE) * (total // length)
     if busy == 0 or 2 * busy > programs.count or length * line < long:
         return None
@@ -408,9 +456,13 @@ def _in_parts(shape: Sequence[Dim], axes: Sequence[int], programs: Programs, lon
         is_uneven = programs.on_gpu and line == 1 and length >= UNEVEN
         parts = parts or (1 if is_uneven else max(near, default=1))
     size = length // parts
-    if 2 * parts <= wanted:  # no divisor will do: the last part is shorter, by a kernel of its own
-        if length * line >= LONG // more:
+    if 2 * parts <= wanted:  # no divisor will do
+        is_padded = programs.on_gpu and after < len(shape) and line > 1 and length * line <= padded
+        if is_padded and length >= LINE * wanted > LINE:
             size = -(-length // (wanted * LINE)) * LINE
+            parts = -(-length // size)
+        elif length * line >= LONG // more:
+            size = -(-length // (wanted * LINE)) * LINE  # the last part is shorter, by a kernel of its own
             parts = length // size
         elif parts < FEW:
             return None
@@ -517,16 +569,17 @@ def scan_in_parts(op: Op, programs: Programs) -> Replacement | None:
     extent, outer, inner = shape[axis], programs.most(shape[:axis]), programs.most(shape[axis + 1 :])
     if before or not isinstance(extent, int) or not outer or not inner:
         return None
-    beside = min(1 << (inner - 1).bit_length(), programs.beside)
-    part = max(1, programs.scanned // beside, -(-extent // programs.scan_parts))
-    alone = programs.scanned_alone if inner == 1 and op.attrs["kind"] != "logaddexp" else 0
-    if 2 * outer * -(-inner // beside) > programs.count or extent < LEAST_PARTS * part or extent <= alone:
-        return None
-    whole, kind, is_reverse = (extent - 1) // part, str(op.attrs["kind"]), bool(op.attrs.get("reverse", False))
-    cut = sliced(x, axis, extent - whole * part if is_reverse else 0, whole * part)
-    split = reshaped(cut, (*shape[:axis], whole, part, *shape[axis + 1 :]))
+    kind, is_reverse = str(op.attrs["kind"]), bool(op.attrs.get("reverse", False))
     # logarithms of f64 are dear on a GPU, and sums in trees round them a few times
     is_log = programs.on_gpu and kind == "logaddexp" and tensor_of(x).elem == F32
+    beside = min(1 << (inner - 1).bit_length(), programs.beside)
+    part = max(1, programs.scanned // (LOG_OF_SUM if is_log else 1) // beside, -(-extent // programs.scan_parts))
+    alone = programs.scanned_alone if inner == 1 and kind != "logaddexp" else 0
+    if 2 * outer * -(-inner // beside) > programs.count or extent < LEAST_PARTS * part or extent <= alone:
+        return None
+    whole = (extent - 1) // part
+    cut = sliced(x, axis, extent - whole * part if is_reverse else 0, whole * part)
+    split = reshaped(cut, (*shape[:axis], whole, part, *shape[axis + 1 :]))
     wide = split if is_log else cast_to(split, graph.running(kind, tensor_of(x).elem))
     totals = graph.reduce(wide, axes=(axis + 1,), kind=kind, loc=op.loc).result
     if is_reverse:

@@ -16,7 +16,8 @@ becomes
     }
 
 A result may be made of operands of its region, of other results, and of what is stored in its place: a half that it
-widens, what a row was reduced to. A kernel that is left with no results is none.
+widens, what a row was reduced to. A kernel that is left with no results is none, which is worth the bytes that its
+launch takes.
 
 Requires: regions. Ensures: the same values, fewer bytes read and written. Cost: one walk.
 """
@@ -48,9 +49,9 @@ MOST_OPS = 24
 
 
 @passing("regions")
-def compute_again(func: Func) -> Func:
-    """Compute results again where that takes fewer bytes than to store them."""
-    again = _Again(func)
+def compute_again(func: Func, *, launch_bytes: int = 0) -> Func:
+    """Compute results again where that takes fewer bytes than to store them, or to launch a kernel for them."""
+    again = _Again(func, launch_bytes)
     made = again.run()
     if not again.made:
         return func
@@ -75,8 +76,9 @@ class _Made:
 class _Again(Remaker):
     """Copies a function, whose regions compute again what others would store for them."""
 
-    def __init__(self, func: Func) -> None:
+    def __init__(self, func: Func, launch_bytes: int) -> None:
         super().__init__(func)
+        self.launch_bytes = launch_bytes
         self.made: dict[Value, _Made] = {}
         """Results of old regions that are stored no more."""
         self.readers: dict[Value, list[Op]] = {}
@@ -90,7 +92,7 @@ class _Again(Remaker):
             self.copy(op)
             return
         new = self._reading(op)
-        choice = _Choice(new, self.nbytes)
+        choice = _Choice(new, self.nbytes, self.launch_bytes)
         for i, v in enumerate(op.results):
             readers = self.readers.get(v, [])
             if readers and all(_computes(r, v) for r in readers):
@@ -203,6 +205,7 @@ class _Choice:
 
     region: Op
     nbytes: Callable[[Value], int]
+    launch_bytes: int
     made: dict[int, tuple[Value, Sequence[Value]]] = field(default_factory=dict[int, "tuple[Value, Sequence[Value]]"])
     """Results by number, and what they are made of."""
     stored: list[Value] = field(init=False)
@@ -225,7 +228,7 @@ class _Choice:
             self.made[number] = graph.reshape(same, shape=tensor_of(value).shape).result, best.of
         else:
             best = _Cut(self, value, readers).sources(value)
-            if best is None or best.bytes >= self.nbytes(value) * (1 + len(readers)):
+            if best is None or best.bytes >= self.nbytes(value) * (1 + len(readers)) + self._launched(value, best.of):
                 return
             if sum(o.has(Trait.ELEMENTWISE) for o in _cone(value, best.of)) > MOST_OPS:
                 return
@@ -237,6 +240,10 @@ class _Choice:
             self.pinned.add(w)
             if w not in self.stored:
                 self.stored.append(w)
+
+    def _launched(self, value: Value, of: Sequence[Value]) -> int:
+        """Bytes that could be moved while a kernel is launched, if there would be none."""
+        return self.launch_bytes if self.stored == [value] and all(v in self.params for v in of) else 0
 
     def _same(self, value: Value) -> Value | None:
         """What is stored and has the same elements in their order."""
@@ -318,7 +325,7 @@ def _computes(reader: Op, value: Value) -> bool:
         return False
     body = reader.body
     read = {p for p, v in zip(body.params.values, reader.operands, strict=True) if v == value}
-    for op in body.ops:
+    for op in body.ops[:-1]:
         if read.isdisjoint(op.operands):
             continue
         if op.kind in VIEWS | PARTS:

@@ -105,9 +105,11 @@ class _Wanted:
                 yield from self._memory_seed(op, op.operands[2], 0.9)
 
     def _scanned(self, op: Op) -> LinearLayout:
-        """With vectors as wide as memory has them."""
+        """With vectors as wide as memory has them; of steps that are dear, a thread does as few as can be."""
         t, axis = tile_of(op.result), attr_int(op, "axis")
         shape = t.padded_shape
+        if op.attrs["kind"] == "logaddexp" and axis < len(shape) - 1:
+            return scan_layout(shape, axis, 1, self.warps)
         width = min(shape[-1], VECTOR_BYTES // t.elem.bytes)
         width = max(1, min(width, math.prod(shape) // (WARP_SIZE * self.warps)))
         return scan_layout(shape, axis, width, self.warps)
