@@ -237,21 +237,24 @@ func @multiply_in_parts__images(%x: tensor<8x16x16x17xf16>, %w: tensor<8x16x17x2
 }
 
 func @reduce_in_parts__primes(%x: tensor<2x262147xf32>, %y: tensor<2x262147xf32>) {
-  %v0 = graph.slice(%x) {sizes = [2, 260064], starts = [0, 0], steps = [1, 1]} : tensor<2x260064xf32>
-  %v1 = graph.reshape(%v0) {shape = [2, 63, 4128]} : tensor<2x63x4128xf32>
-  %v2 = graph.slice(%y) {sizes = [2, 260064], starts = [0, 0], steps = [1, 1]} : tensor<2x260064xf32>
-  %v3 = graph.reshape(%v2) {shape = [2, 63, 4128]} : tensor<2x63x4128xf32>
-  %v4 = graph.add(%v1, %v3) : tensor<2x63x4128xf32>
-  %v5 = graph.reduce(%v4) {axes = [2], keepdims = false, kind = "sum"} : tensor<2x63xf32>
-  %v6 = graph.slice(%x) {sizes = [2, 2083], starts = [0, 260064], steps = [1, 1]} : tensor<2x2083xf32>
-  %v7 = graph.reshape(%v6) {shape = [2, 1, 2083]} : tensor<2x1x2083xf32>
-  %v8 = graph.slice(%y) {sizes = [2, 2083], starts = [0, 260064], steps = [1, 1]} : tensor<2x2083xf32>
-  %v9 = graph.reshape(%v8) {shape = [2, 1, 2083]} : tensor<2x1x2083xf32>
-  %v10 = graph.add(%v7, %v9) : tensor<2x1x2083xf32>
-  %v11 = graph.reduce(%v10) {axes = [2], keepdims = false, kind = "sum"} : tensor<2x1xf32>
-  %v12 = graph.concat(%v5, %v11) {axis = 1} : tensor<2x64xf32>
-  %v13 = graph.reduce(%v12) {axes = [1], kind = "sum"} : tensor<2xf32>
-  return(%v13)
+  %v0 = graph.iota() {axis = 1, elem = i64, shape = [1, 64, 4128]} : tensor<1x64x4128xi64>
+  %v1 = graph.full() {elem = i64, shape = [1, 64, 4128], value = 4128} : tensor<1x64x4128xi64>
+  %v2 = graph.mul(%v0, %v1) : tensor<1x64x4128xi64>
+  %v3 = graph.iota() {axis = 2, elem = i64, shape = [1, 64, 4128]} : tensor<1x64x4128xi64>
+  %v4 = graph.add(%v2, %v3) : tensor<1x64x4128xi64>
+  %v5 = graph.full() {elem = i64, shape = [1, 64, 4128], value = 262147} : tensor<1x64x4128xi64>
+  %v6 = graph.lt(%v4, %v5) : tensor<1x64x4128xbool>
+  %v7 = graph.broadcast(%v6) {shape = [2, 64, 4128]} : tensor<2x64x4128xbool>
+  %v8 = graph.pad(%x) {high = [0, 2045], low = [0, 0], value = 0} : tensor<2x264192xf32>
+  %v9 = graph.reshape(%v8) {shape = [2, 64, 4128]} : tensor<2x64x4128xf32>
+  %v10 = graph.pad(%y) {high = [0, 2045], low = [0, 0], value = 0} : tensor<2x264192xf32>
+  %v11 = graph.reshape(%v10) {shape = [2, 64, 4128]} : tensor<2x64x4128xf32>
+  %v12 = graph.add(%v9, %v11) : tensor<2x64x4128xf32>
+  %v13 = graph.full() {elem = f32, shape = [2, 64, 4128], value = 0.0} : tensor<2x64x4128xf32>
+  %v14 = graph.select(%v7, %v12, %v13) : tensor<2x64x4128xf32>
+  %v15 = graph.reduce(%v14) {axes = [2], keepdims = false, kind = "sum"} : tensor<2x64xf32>
+  %v16 = graph.reduce(%v15) {axes = [1], kind = "sum"} : tensor<2xf32>
+  return(%v16)
 }
 
 func @reduce_in_parts__two_axes(%x: tensor<3x2x65536x2x3xbf16>) {
@@ -286,29 +289,42 @@ func @scan_in_parts__reverse(%x: tensor<16384x3xf16>) {
 }
 
 func @search_in_parts(%x: tensor<262147xbf16>) {
-  %v0 = graph.slice(%x) {sizes = [260064], starts = [0], steps = [1]} : tensor<260064xbf16>
-  %v1 = graph.reshape(%v0) {shape = [63, 4128]} : tensor<63x4128xbf16>
-  %v2 = graph.reduce(%v1) {axes = [1], keepdims = false, kind = "min"} : tensor<63xbf16>
-  %v3 = graph.slice(%x) {sizes = [2083], starts = [260064], steps = [1]} : tensor<2083xbf16>
-  %v4 = graph.reshape(%v3) {shape = [1, 2083]} : tensor<1x2083xbf16>
-  %v5 = graph.reduce(%v4) {axes = [1], keepdims = false, kind = "min"} : tensor<1xbf16>
-  %v6 = graph.concat(%v2, %v5) {axis = 0} : tensor<64xbf16>
-  %v7 = graph.reduce(%v6) {axes = [0], kind = "min"} : tensor<bf16>
-  %v8 = graph.broadcast(%v7) {shape = [64]} : tensor<64xbf16>
-  %v9 = graph.eq(%v6, %v8) : tensor<64xbool>
-  %v10 = graph.isnan(%v6) : tensor<64xbool>
-  %v11 = graph.or(%v9, %v10) : tensor<64xbool>
-  %v12 = graph.iota() {axis = 0, elem = i64, shape = [64]} : tensor<64xi64>
-  %v13 = graph.full() {elem = i64, shape = [64], value = 4128} : tensor<64xi64>
-  %v14 = graph.mul(%v12, %v13) : tensor<64xi64>
-  %v15 = graph.arg_reduce(%v1) {axis = 1, kind = "min", last = false} : tensor<63xi64>
-  %v16 = graph.arg_reduce(%v4) {axis = 1, kind = "min", last = false} : tensor<1xi64>
-  %v17 = graph.concat(%v15, %v16) {axis = 0} : tensor<64xi64>
-  %v18 = graph.add(%v14, %v17) : tensor<64xi64>
-  %v19 = graph.full() {elem = i64, shape = [64], value = 9223372036854775807} : tensor<64xi64>
-  %v20 = graph.select(%v11, %v18, %v19) : tensor<64xi64>
-  %v21 = graph.reduce(%v20) {axes = [0], keepdims = false, kind = "min"} : tensor<i64>
-  return(%v7, %v21)
+  %v0 = graph.iota() {axis = 0, elem = i64, shape = [64, 4128]} : tensor<64x4128xi64>
+  %v1 = graph.full() {elem = i64, shape = [64, 4128], value = 4128} : tensor<64x4128xi64>
+  %v2 = graph.mul(%v0, %v1) : tensor<64x4128xi64>
+  %v3 = graph.iota() {axis = 1, elem = i64, shape = [64, 4128]} : tensor<64x4128xi64>
+  %v4 = graph.add(%v2, %v3) : tensor<64x4128xi64>
+  %v5 = graph.full() {elem = i64, shape = [64, 4128], value = 262147} : tensor<64x4128xi64>
+  %v6 = graph.lt(%v4, %v5) : tensor<64x4128xbool>
+  %v7 = graph.pad(%x) {high = [2045], low = [0], value = 0} : tensor<264192xbf16>
+  %v8 = graph.reshape(%v7) {shape = [64, 4128]} : tensor<64x4128xbf16>
+  %v9 = graph.full() {elem = bf16, shape = [64, 4128], value = inf} : tensor<64x4128xbf16>
+  %v10 = graph.select(%v6, %v8, %v9) : tensor<64x4128xbf16>
+  %v11 = graph.reduce(%v10) {axes = [1], keepdims = false, kind = "min"} : tensor<64xbf16>
+  %v12 = graph.reduce(%v11) {axes = [0], kind = "min"} : tensor<bf16>
+  %v13 = graph.slice(%x) {sizes = [260064], starts = [0], steps = [1]} : tensor<260064xbf16>
+  %v14 = graph.reshape(%v13) {shape = [63, 4128]} : tensor<63x4128xbf16>
+  %v15 = graph.reduce(%v14) {axes = [1], keepdims = false, kind = "min"} : tensor<63xbf16>
+  %v16 = graph.slice(%x) {sizes = [2083], starts = [260064], steps = [1]} : tensor<2083xbf16>
+  %v17 = graph.reshape(%v16) {shape = [1, 2083]} : tensor<1x2083xbf16>
+  %v18 = graph.reduce(%v17) {axes = [1], keepdims = false, kind = "min"} : tensor<1xbf16>
+  %v19 = graph.concat(%v15, %v18) {axis = 0} : tensor<64xbf16>
+  %v20 = graph.reduce(%v19) {axes = [0], kind = "min"} : tensor<bf16>
+  %v21 = graph.broadcast(%v20) {shape = [64]} : tensor<64xbf16>
+  %v22 = graph.eq(%v19, %v21) : tensor<64xbool>
+  %v23 = graph.isnan(%v19) : tensor<64xbool>
+  %v24 = graph.or(%v22, %v23) : tensor<64xbool>
+  %v25 = graph.iota() {axis = 0, elem = i64, shape = [64]} : tensor<64xi64>
+  %v26 = graph.full() {elem = i64, shape = [64], value = 4128} : tensor<64xi64>
+  %v27 = graph.mul(%v25, %v26) : tensor<64xi64>
+  %v28 = graph.arg_reduce(%v14) {axis = 1, kind = "min", last = false} : tensor<63xi64>
+  %v29 = graph.arg_reduce(%v17) {axis = 1, kind = "min", last = false} : tensor<1xi64>
+  %v30 = graph.concat(%v28, %v29) {axis = 0} : tensor<64xi64>
+  %v31 = graph.add(%v27, %v30) : tensor<64xi64>
+  %v32 = graph.full() {elem = i64, shape = [64], value = 9223372036854775807} : tensor<64xi64>
+  %v33 = graph.select(%v24, %v31, %v32) : tensor<64xi64>
+  %v34 = graph.reduce(%v33) {axes = [0], keepdims = false, kind = "min"} : tensor<i64>
+  return(%v12, %v34)
 }
 
 func @search_in_parts__columns(%x: tensor<65536x8xi32>) {

@@ -26,8 +26,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from graphfuse.dialects import graph
 from graphfuse.dialects.elementwise import ROUNDED_KINDS, neutral
@@ -47,7 +47,9 @@ LONG = 1 << 17
 """Elements that one program may reduce alone: a second kernel costs as much time."""
 LONG_POWERS = 3 << 14
 """The same of elements whose largest and whose exponentials are wanted: 128,256 of them take one program 9 us on an
-H200."""
+H200. Of those for each of which the result is wanted, too: it reads them twice, and writes as many."""
+LONG_SHARED = 2 * LONG_POWERS
+"""The same of those of which other sums are wanted, too, which wait for the first."""
 LONG_CHOICE = 1 << 15
 """The same of elements of which some are chosen."""
 OF_A_PART = 8
@@ -137,6 +139,8 @@ class Programs:
     """What is reduced by other means."""
     powers: frozenset[Reduced] = frozenset()
     """That of which the largest is wanted, and the sum of exponentials."""
+    alone: Mapping[Reduced, int] = field(default_factory=dict["Reduced", int])
+    """Elements that one program may reduce, where those are other than `LONG`."""
     on_gpu: bool = False
     """Whether parts of a row should begin where vectors do, and logarithms are summed in f32."""
     held: int = 0
@@ -152,7 +156,7 @@ class Programs:
 
     def long(self, reduced: Reduced) -> int:
         """Elements that one program may reduce alone."""
-        return LONG_POWERS if reduced in self.powers else LONG_ROW if reduced in self.centred else LONG
+        return self.alone.get(reduced, LONG)
 
 
 @rule_with(graph.reduce)
@@ -384,7 +388,7 @@ class _Parts:
         here = graph.lt(graph.add(begin, at), full(dims, I64, self.length)).result
         return graph.select(broadcasted(here, shape), part, full(shape, elem, fill)).result
 
-    def sizes(self, shape: Sequence[Dim], place: int, others: int) -> Value:
+    def sizes(self, shape: tuple[Dim, ...], place: int, others: int) -> Value:
         """How many elements each part has, `others` times its size."""
         if self.count * self.size <= self.length:
             return full(shape, F32, float(self.size * others))
@@ -457,7 +461,7 @@ def _in_parts(
         parts = parts or (1 if is_uneven else max(near, default=1))
     size = length // parts
     if 2 * parts <= wanted:  # no divisor will do
-        is_padded = programs.on_gpu and after < len(shape) and line > 1 and length * line <= padded
+        is_padded = programs.on_gpu and length * line <= padded
         if is_padded and length >= LINE * wanted > LINE:
             size = -(-length // (wanted * LINE)) * LINE
             parts = -(-length // size)
@@ -609,14 +613,19 @@ def share_sums(
     whole = frozenset(_reduced(op) for op in attention if op.kind is graph.reduce)
     reduces = [op for op in func.body.ops if op.kind is graph.reduce]
     rules = [r for r in RULES if not strict or r not in deviations_in_parts]
+    powers, shared = _powers(func)
+    centred = frozenset[Reduced](() if strict else (_reduced(op) for op in reduces if _centred(op)))
+    soon = (*powers, *_walked(func, reduces, programs))
+    alone = dict.fromkeys(shared, LONG_SHARED) | dict.fromkeys(soon, LONG_POWERS) | dict.fromkeys(centred, LONG_ROW)
     known = Programs(
         programs,
         func.ranges,
         share,
         parts,
         whole=whole,
-        powers=_powers(func),
-        centred=frozenset() if strict else frozenset(_reduced(op) for op in reduces if _centred(op)),
+        powers=powers | shared,
+        alone=alone,
+        centred=centred,
         narrow=NARROW,
         on_gpu=True,
         held=ROW,
@@ -638,13 +647,39 @@ def _split_by(func: Func, rules: Sequence[RuleWith[Programs]], programs: Program
     return common_subexpressions(dead_code(made)) if fired else func
 
 
-def _powers(func: Func) -> frozenset[Reduced]:
-    """That of which the largest is wanted, and the sum of exponentials, but no other sum: that may need both."""
+def _powers(func: Func) -> tuple[frozenset[Reduced], frozenset[Reduced]]:
+    """That of which the largest is wanted, and the sum of exponentials; and that of which other sums are, too."""
     reduces = [op for op in func.body.ops if op.kind is graph.reduce]
     largest = {(op.operands[0], op.attrs["axes"]) for op in reduces if op.attrs["kind"] == "max"}
     found = [(op, _power_of_row(op)) for op in reduces if op.attrs["kind"] != "max"]
+    every = frozenset(_reduced(op) for op, power in found if power and (power[0], op.attrs["axes"]) in largest)
     others = frozenset(_reduced(op) for op, power in found if not power)
-    return frozenset(_reduced(op) for op, power in found if power and (power[0], op.attrs["axes"]) in largest) - others
+    return every - others, every & others
+
+
+def _walked(func: Func, reduces: Sequence[Op], programs: int) -> Iterator[Reduced]:
+    """That of which each element waits for a result, where most programs would have nothing to do."""
+    flow = Dataflow(func.body)
+    for reduce in reduces:
+        shape, axes = tensor_of(reduce.operands[0]).shape, attr_ints(reduce, "axes")
+        row, kept = product(shape), product([d for i, d in enumerate(shape) if i not in axes])
+        busy = bounds(kept, func.ranges)[1]
+        if FEW * busy > programs * (1 if len(shape) - 1 in axes else LINE):
+            continue
+        seen, stack = set[Value](), [reduce.result]
+        while stack:
+            v = stack.pop()
+            if v in seen:
+                continue
+            seen.add(v)
+            users = [u for u in flow.uses.get(v, ()) if u.has(Trait.ELEMENTWISE) or u.kind in _SPREADS]
+            if any(product(tensor_of(u.result).shape) == row for u in users):
+                yield _reduced(reduce)
+                break
+            stack += [u.result for u in users]
+
+
+_SPREADS = (graph.broadcast, graph.reshape)
 
 
 def _power_of_row(op: Op) -> tuple[Value, Value] | None:

@@ -150,9 +150,9 @@ class Dataflow:
                 yield user
 
     def _fills_parts(self, op: Op) -> bool:
-        """Whether an op grows one dim behind, not the last, which is read in parts alone."""
+        """Whether an op grows one dim behind, which is read in parts alone."""
         axes = [i for i, d in enumerate(dims_of(op.attrs["high"])) if d != 0]
-        if not graph.pads_positions(op) or any(dims_of(op.attrs["low"])) or len(axes) != 1:
+        if op.attrs.get("mode", "constant") != "constant" or any(dims_of(op.attrs["low"])) or len(axes) != 1:
             return False
         (axis,), shape, users = axes, tensor_of(op.result).shape, self.uses[op.result]
         before, behind = shape[:axis], shape[axis + 1 :]
