@@ -49,7 +49,7 @@ from graphfuse.dialects.gpu import ACCUMULATED, WITHOUT_WGMMA
 from graphfuse.ir.core import Attr, Func, Value
 from graphfuse.ir.types import F32
 from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, minimum, mod, product, sym, symbols, typical
-from graphfuse.targets.machine import WARP
+from graphfuse.targets.machine import SCHEDULERS, WARP
 
 GROUP = 8
 """Tiles of rows whose programs go through the columns together."""
@@ -59,8 +59,6 @@ HELD = 64
 """Sums that a thread holds at most while it goes over windows."""
 PLACES = 8
 """Of them along a dim: each is as much code again."""
-SCHEDULERS = 4
-"""Of warps, on a multiprocessor."""
 PRODUCTS = (graph.contract, graph.contract_parts, graph.contract_blocks, graph.conv)
 COPIED_BYTES = 4
 """Of the smallest `cp.async`."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from graphfuse.targets.machine import Machine
+from graphfuse.targets.machine import SCHEDULERS, Machine
 from graphfuse.targets.profiles.h200 import MmaCosts
 
 STEPS = (128, 64)
@@ -26,8 +26,6 @@ _OWN_BYTES = 1024
 """Of shared memory: what a block takes besides its own, and a multiprocessor has more than a block may have."""
 _WARPS = 48
 """Of a multiprocessor, on every part."""
-_SCHEDULERS = 4
-"""Of a multiprocessor: so many warps issue at once."""
 _LINE_DEPTH = 16
 """Bytes of k that fragments of one row are read in at a time: two are held."""
 
@@ -100,6 +98,6 @@ def _round(tile: MmaTile, steps: int, blocks: int, costs: MmaCosts) -> float:
     """So many tiles side by side."""
     multiply = tile.m * tile.n / costs.multiplied
     move = (tile.read + tile.m + tile.n) / costs.moved
-    idle = max(1.0, _SCHEDULERS / (blocks * tile.warps))
+    idle = max(1.0, SCHEDULERS / (blocks * tile.warps))
     step = max(blocks * tile.step * (multiply + move) * idle + costs.wait, costs.arrival / (tile.stages - 1))
     return steps * step + costs.ends + blocks * tile.m * tile.n * costs.element

@@ -34,12 +34,14 @@ from graphfuse.blockgen.tiling import cost_per_element
 from graphfuse.dialects import graph
 from graphfuse.ir.core import Attr, Func, attr_ints
 from graphfuse.symbolic import Dim
-from graphfuse.targets.machine import WARP
+from graphfuse.targets.machine import SCHEDULERS, WARP
 
 TURNED = 64
 """Side of a tile whose loads and stores run along different dims."""
 LEAST_TURNED = 16
 """The same where there would not be a program for every multiprocessor, or a sector."""
+WORD_BYTES = 4
+"""What a thread has of the outputs at least."""
 SPARE = 1.2
 """Rows are flattened when tiles of whole rows would have more lanes than elements by this factor."""
 SPARE_REPEATED = 1.4
@@ -133,7 +135,8 @@ class Tiling:
         """(Elements per thread, elements of a tile).
 
         Two vectors in flight per operand that is not a line of numbers, fewer where there would not be a program for
-        every multiprocessor.
+        every multiprocessor; less than a vector where a scheduler would not have a warp: what a thread does to its
+        elements one after another is the time.
         """
         machine = self.kernel.machine
         if self.places > 1:
@@ -148,6 +151,9 @@ class Tiling:
         warps = 4 if self.sharing is None else 8
         total = at_most(positions(self.domain), self.kernel.space.ranges)
         while per_thread > least and total < per_thread * 32 * warps * 2 * machine.multiprocessors:
+            per_thread //= 2
+        word = max(1, WORD_BYTES // self.least_bytes)
+        while per_thread > word and total < per_thread * 32 * SCHEDULERS * machine.multiprocessors:
             per_thread //= 2
         while warps > 1 and total < per_thread * 32 * warps * machine.multiprocessors // 2:
             warps //= 2

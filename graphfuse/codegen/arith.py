@@ -21,11 +21,12 @@ from graphfuse.codegen.kernel import (
     vector_type,
     width_of,
 )
+from graphfuse.codegen.narrow import bounds_of, narrowed
 from graphfuse.codegen.vecmath_emit import Code, Value, VectorFunction
 from graphfuse.dialects import block
 from graphfuse.errors import UnsupportedError
 from graphfuse.ir.core import Op, attr_number, attr_scalar
-from graphfuse.ir.types import F32, F64, Ptr, Scalar
+from graphfuse.ir.types import BOOL, F32, F64, I32, Ptr, Scalar
 from graphfuse.llvm.module import Reg
 
 _PREDICATES = {"eq": "oeq", "ne": "une", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge"}
@@ -222,7 +223,13 @@ def lower_elementwise(kernel: Kernel, op: Op) -> None:
     name = op.kind.name.removeprefix("block.")
     tiles = [kernel.registers(v) for v in op.operands]
     elem, rows = tiles[0].elem, zip(*(t.vectors for t in tiles), strict=True)
-    if op.attrs.get("nsw") and elem.bits >= 8:
+    known = [kernel.bounds[v] for v in op.operands if v in kernel.bounds]
+    if len(known) == len(tiles) and (found := bounds_of(name, known)) is not None:
+        kernel.bounds[op.result] = found
+    if (short := narrowed(kernel, op, op.operands)) is not None:
+        made = [elementwise(kernel, name, I32, xs) for xs in zip(*short, strict=True)]
+        kernel.set(op, [x if element_type(x.type) == "i1" else kernel.convert("sext", x, "i64") for x in made])
+    elif op.attrs.get("nsw") and elem.bits >= 8:
         kernel.set(op, [kernel.binary(f"{name} nsw", *xs) for xs in rows])
     else:
         kernel.set(op, [elementwise(kernel, name, elem, xs) for xs in rows])
@@ -266,6 +273,13 @@ def lower_select(kernel: Kernel, op: Op) -> None:
         kernel.values[op.result] = PointerValue(chosen, yes.root if yes.root == no.root else "")
         return
     condition, a, b = (kernel.registers(v) for v in op.operands)
+    known = [kernel.bounds[v] for v in op.operands[1:] if v in kernel.bounds]
+    if len(known) == 2:
+        kernel.bounds[op.result] = min(low for low, _ in known), max(high for _, high in known)
+    if (short := narrowed(kernel, op, op.operands[1:])) is not None:
+        chosen = (kernel.choose(*xs) for xs in zip(condition.vectors, *short, strict=True))
+        kernel.set(op, [kernel.convert("sext", x, "i64") for x in chosen])
+        return
     kernel.set(op, [kernel.choose(*xs) for xs in zip(condition.vectors, a.vectors, b.vectors, strict=True)])
 
 
@@ -275,7 +289,9 @@ def lower_cast(kernel: Kernel, op: Op) -> None:
     tile, to = kernel.registers(op.operands[0]), attr_scalar(op, "to")
     saturate = bool(op.attrs.get("saturate", False))
     kernel.set(op, convert.cast_all(kernel, tile.vectors, tile.elem, to, saturate=saturate))
-    if tile.elem.is_integer and to.name == "i64":
+    if tile.elem == BOOL and to.name == "i64":
+        kernel.bounds[op.result] = (0, 1)
+    elif tile.elem.is_integer and to.name == "i64":
         kernel.bound_alike(op)
 
 

@@ -96,7 +96,7 @@ class _Arithmetic:
 
     def _divides_in_i32(self, call: Call) -> bool:
         """Whether a quotient or remainder of i64 should be one of i32: GPUs have 64-bit products only in parts."""
-        wanted = not self._kernel.instructions.long_division and call.fn in ("floordiv", "mod")
+        wanted = not self._kernel.instructions.long_integers and call.fn in ("floordiv", "mod")
         return wanted and all(_fits_i32(d, self._ranges) for d in call.args)
 
     def _ends_in_i32(self, call: Call) -> bool:
@@ -106,7 +106,7 @@ class _Arithmetic:
         """
         number, divisor = call.args
         power = isinstance(divisor, int) and divisor & (divisor - 1) == 0
-        if power or self._kernel.instructions.long_division:
+        if power or self._kernel.instructions.long_integers:
             return False
         low, high = bounds(number, self._ranges)
         return low >= 0 and high < _I32[1] and bounds(divisor, self._ranges)[0] >= 1

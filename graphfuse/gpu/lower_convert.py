@@ -24,6 +24,7 @@ def lower_convert_layout(kernel: Kernel, op: Op) -> None:
     tile, want = kernel.tile(op.operands[0]), layout_of(tile_of(op.result))
     route = cast("Route | None", op.attrs.get("route"))
     kernel.set(op, convert(kernel, tile.vectors, plan(tile.layout, want, 8 * tile.elem.bytes, route)))
+    kernel.bound_alike(op)
 
 
 def convert(kernel: Kernel, values: Sequence[Reg], conversion: Conversion) -> list[Reg]:

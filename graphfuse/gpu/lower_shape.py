@@ -18,12 +18,14 @@ from graphfuse.llvm.module import Reg
 def lower_splat(kernel: Kernel, op: Op) -> None:
     """The scalar in every register."""
     kernel.set(op, [kernel.scalar(op.operands[0])] * len(kernel.type_parts(op.types[0])))
+    kernel.bound_alike(op)
 
 
 @lowers(block.reshape, block.trans)
 def lower_view(kernel: Kernel, op: Op) -> None:
     """The layout changes with the shape, so every register stays what it is."""
     kernel.set(op, kernel.tile(op.operands[0]).vectors)
+    kernel.bound_alike(op)
 
 
 @lowers(block.broadcast)
@@ -34,6 +36,7 @@ def lower_broadcast(kernel: Kernel, op: Op) -> None:
     if sources is None:
         raise VerifyError(f"broadcast: the operand's layout {tile.layout} is no projection of {layout}", op.loc)
     kernel.set(op, [tile.vectors[r] for r in sources])
+    kernel.bound_alike(op)
 
 
 def broadcast_registers(source: LinearLayout, target: LinearLayout) -> tuple[int, ...] | None:

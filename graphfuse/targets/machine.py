@@ -63,6 +63,8 @@ class Machine:
 
 WARP = 32
 """Threads of a warp."""
+SCHEDULERS = 4
+"""Of a multiprocessor, each of which issues instructions of one warp at a time."""
 SHARED_ALLOC_BYTES = 32 << 10
 """`block.alloc` of a known size up to this is shared memory, so that several blocks fit; else it is global memory."""
 

@@ -21,8 +21,8 @@ class Instructions:
     extremes: bool = True
     """Maximum and minimum that propagate NaN."""
     fma: bool = True
-    long_division: bool = True
-    """Divisions of i64; else they are calls, and those of i32 are much faster."""
+    long_integers: bool = True
+    """Arithmetic on i64 by one instruction; else it is made of several, divisions are calls, and i32 is much faster."""
     whole_counts: bool = True
     """Shifts look at the whole of their count; else it is cut to 32 bits."""
     most_programs: int | None = None
