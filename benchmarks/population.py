@@ -272,7 +272,7 @@ def _measured(case: Case, args: Any, reports: list[Any]) -> dict[str, Any]:
                 if file
                 else torch.compile(_copied(own.called), dynamic=False, **options)
             )
-            if device == "cuda":
+            if device == "cuda" and args.kind == "model":  # a kernel's first call is what Inductor tunes it with
                 row.setdefault("memory", {})[side] = own.peak(called)
             row["off"][side] = off(own.results(called), exact, eager, whole=whole)
             steps[side] = _stepping(own, called)

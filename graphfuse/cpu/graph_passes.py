@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphfuse.blockgen.pack_weights import pack_for_machine
+from graphfuse.fusion.conv.pad_once import pad_once
 from graphfuse.fusion.conv.winograd import winograd
 from graphfuse.fusion.passes import ATTENTION, BYTES, CHANGES_ROUNDING, for_numerics
 from graphfuse.fusion.precision.lower_precision import lower_precision
@@ -42,6 +43,7 @@ def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:
         passes = (*passes, lower_precision.given(to=scalar(precision)))
     return (
         *passes,
+        pad_once,  # when each reader's padding is its last
         multiply_vector,
         split_long_reductions,
         search_rows,  # the parts as well
