@@ -104,7 +104,7 @@ class _Lines:
 
     def _per_thread(self, high: int, wide: int, *, is_tile: bool) -> int:
         """Elements: of few short lines side by side one of them, else several, for vectors of neighbours."""
-        if is_tile and self.scan.kind == "logaddexp":
+        if is_tile and self.scan.kind == "logaddexp" and wide > 16:
             return 4  # what a thread does to its elements one after another is most of the time
         lines = at_most(positions([*self.extents, self.scan.parts]), self.kernel.space.ranges)
         is_few = lines * wide < LEAST_TILE * self.kernel.machine.multiprocessors

@@ -227,7 +227,10 @@ def lower_elementwise(kernel: Kernel, op: Op) -> None:
     if len(known) == len(tiles) and (found := bounds_of(name, known)) is not None:
         kernel.bounds[op.result] = found
     if (short := narrowed(kernel, op, op.operands)) is not None:
-        made = [elementwise(kernel, name, I32, xs) for xs in zip(*short, strict=True)]
+        made = [
+            kernel.binary(f"{name} nsw", *xs) if name in ("add", "sub", "mul") else elementwise(kernel, name, I32, xs)
+            for xs in zip(*short, strict=True)
+        ]
         kernel.set(op, [x if element_type(x.type) == "i1" else kernel.convert("sext", x, "i64") for x in made])
     elif op.attrs.get("nsw") and elem.bits >= 8:
         kernel.set(op, [kernel.binary(f"{name} nsw", *xs) for xs in rows])

@@ -40,16 +40,20 @@ class _Arithmetic:
             )
             product = factors[0]
             for f in factors[1:]:
-                product = self._binary("mul", product, f)
+                product = self._exact("mul", product, f)
             terms.append(self._scaled(product, c))
         terms.sort(key=lambda r: (width_of(r.type), r.depth))
         total = terms[0]
         for t in terms[1:]:
-            total = self._binary("add", total, t)
-        return self._binary("add", total, integer(constant, self._element)) if constant else total
+            total = self._exact("add", total, t)
+        return self._exact("add", total, integer(constant, self._element)) if constant else total
 
     def _scaled(self, x: Reg, c: int) -> Reg:
-        return x if c == 1 else self._binary("mul", x, integer(c, self._element))
+        return x if c == 1 else self._exact("mul", x, integer(c, self._element))
+
+    def _exact(self, name: str, a: Reg, b: Reg) -> Reg:
+        """A sum or a product; of 32 bits it fits, so that constants can be added once it is widened."""
+        return self._binary(name if self._element == "i64" else f"{name} nsw", a, b)
 
     def _atom(self, atom: Atom) -> Reg:
         if isinstance(atom, Sym):

@@ -302,29 +302,19 @@ func @search_in_parts(%x: tensor<262147xbf16>) {
   %v10 = graph.select(%v6, %v8, %v9) : tensor<64x4128xbf16>
   %v11 = graph.reduce(%v10) {axes = [1], keepdims = false, kind = "min"} : tensor<64xbf16>
   %v12 = graph.reduce(%v11) {axes = [0], kind = "min"} : tensor<bf16>
-  %v13 = graph.slice(%x) {sizes = [260064], starts = [0], steps = [1]} : tensor<260064xbf16>
-  %v14 = graph.reshape(%v13) {shape = [63, 4128]} : tensor<63x4128xbf16>
-  %v15 = graph.reduce(%v14) {axes = [1], keepdims = false, kind = "min"} : tensor<63xbf16>
-  %v16 = graph.slice(%x) {sizes = [2083], starts = [260064], steps = [1]} : tensor<2083xbf16>
-  %v17 = graph.reshape(%v16) {shape = [1, 2083]} : tensor<1x2083xbf16>
-  %v18 = graph.reduce(%v17) {axes = [1], keepdims = false, kind = "min"} : tensor<1xbf16>
-  %v19 = graph.concat(%v15, %v18) {axis = 0} : tensor<64xbf16>
-  %v20 = graph.reduce(%v19) {axes = [0], kind = "min"} : tensor<bf16>
-  %v21 = graph.broadcast(%v20) {shape = [64]} : tensor<64xbf16>
-  %v22 = graph.eq(%v19, %v21) : tensor<64xbool>
-  %v23 = graph.isnan(%v19) : tensor<64xbool>
-  %v24 = graph.or(%v22, %v23) : tensor<64xbool>
-  %v25 = graph.iota() {axis = 0, elem = i64, shape = [64]} : tensor<64xi64>
-  %v26 = graph.full() {elem = i64, shape = [64], value = 4128} : tensor<64xi64>
-  %v27 = graph.mul(%v25, %v26) : tensor<64xi64>
-  %v28 = graph.arg_reduce(%v14) {axis = 1, kind = "min", last = false} : tensor<63xi64>
-  %v29 = graph.arg_reduce(%v17) {axis = 1, kind = "min", last = false} : tensor<1xi64>
-  %v30 = graph.concat(%v28, %v29) {axis = 0} : tensor<64xi64>
-  %v31 = graph.add(%v27, %v30) : tensor<64xi64>
-  %v32 = graph.full() {elem = i64, shape = [64], value = 9223372036854775807} : tensor<64xi64>
-  %v33 = graph.select(%v24, %v31, %v32) : tensor<64xi64>
-  %v34 = graph.reduce(%v33) {axes = [0], keepdims = false, kind = "min"} : tensor<i64>
-  return(%v12, %v34)
+  %v13 = graph.broadcast(%v12) {shape = [64]} : tensor<64xbf16>
+  %v14 = graph.eq(%v11, %v13) : tensor<64xbool>
+  %v15 = graph.isnan(%v11) : tensor<64xbool>
+  %v16 = graph.or(%v14, %v15) : tensor<64xbool>
+  %v17 = graph.iota() {axis = 0, elem = i64, shape = [64]} : tensor<64xi64>
+  %v18 = graph.full() {elem = i64, shape = [64], value = 4128} : tensor<64xi64>
+  %v19 = graph.mul(%v17, %v18) : tensor<64xi64>
+  %v20 = graph.arg_reduce(%v10) {axis = 1, kind = "min", last = false} : tensor<64xi64>
+  %v21 = graph.add(%v19, %v20) : tensor<64xi64>
+  %v22 = graph.full() {elem = i64, shape = [64], value = 9223372036854775807} : tensor<64xi64>
+  %v23 = graph.select(%v16, %v21, %v22) : tensor<64xi64>
+  %v24 = graph.reduce(%v23) {axes = [0], keepdims = false, kind = "min"} : tensor<i64>
+  return(%v12, %v24)
 }
 
 func @search_in_parts__columns(%x: tensor<65536x8xi32>) {
@@ -420,34 +410,23 @@ func @sum_powers_in_parts(%x: tensor<2x65536xf16>) {
 }
 
 func @sum_powers_in_parts__few(%x: tensor<1796x32xf32>) {
-  %v0 = graph.iota() {axis = 0, elem = i64, shape = [12, 160, 1]} : tensor<12x160x1xi64>
-  %v1 = graph.full() {elem = i64, shape = [12, 160, 1], value = 160} : tensor<12x160x1xi64>
-  %v2 = graph.mul(%v0, %v1) : tensor<12x160x1xi64>
-  %v3 = graph.iota() {axis = 1, elem = i64, shape = [12, 160, 1]} : tensor<12x160x1xi64>
-  %v4 = graph.add(%v2, %v3) : tensor<12x160x1xi64>
-  %v5 = graph.full() {elem = i64, shape = [12, 160, 1], value = 1796} : tensor<12x160x1xi64>
-  %v6 = graph.lt(%v4, %v5) : tensor<12x160x1xbool>
-  %v7 = graph.broadcast(%v6) {shape = [12, 160, 32]} : tensor<12x160x32xbool>
-  %v8 = graph.pad(%x) {high = [124, 0], low = [0, 0], value = 0} : tensor<1920x32xf32>
-  %v9 = graph.reshape(%v8) {shape = [12, 160, 32]} : tensor<12x160x32xf32>
-  %v10 = graph.full() {elem = f32, shape = [12, 160, 32], value = -inf} : tensor<12x160x32xf32>
-  %v11 = graph.select(%v7, %v9, %v10) : tensor<12x160x32xf32>
-  %v12 = graph.reduce(%v11) {axes = [1], keepdims = false, kind = "max"} : tensor<12x32xf32>
-  %v13 = graph.reduce(%v12) {axes = [0], kind = "max"} : tensor<32xf32>
-  %v14 = graph.isinf(%v12) : tensor<12x32xbool>
-  %v15 = graph.full() {elem = f32, shape = [12, 32], value = 0.0} : tensor<12x32xf32>
-  %v16 = graph.select(%v14, %v15, %v12) : tensor<12x32xf32>
-  %v17 = graph.reshape(%v16) {shape = [12, 1, 32]} : tensor<12x1x32xf32>
-  %v18 = graph.broadcast(%v17) {shape = [12, 160, 32]} : tensor<12x160x32xf32>
-  %v19 = graph.sub(%v11, %v18) : tensor<12x160x32xf32>
-  %v20 = graph.exp(%v19) : tensor<12x160x32xf32>
-  %v21 = graph.reduce(%v20) {axes = [1], keepdims = false, kind = "sum"} : tensor<12x32xf32>
-  %v22 = graph.broadcast(%v13) {shape = [12, 32]} : tensor<12x32xf32>
-  %v23 = graph.sub(%v12, %v22) : tensor<12x32xf32>
-  %v24 = graph.exp(%v23) : tensor<12x32xf32>
-  %v25 = graph.mul(%v21, %v24) : tensor<12x32xf32>
-  %v26 = graph.reduce(%v25) {axes = [0], kind = "sum"} : tensor<32xf32>
-  return(%v26)
+  %v0 = graph.reshape(%x) {shape = [4, 449, 32]} : tensor<4x449x32xf32>
+  %v1 = graph.reduce(%v0) {axes = [1], keepdims = false, kind = "max"} : tensor<4x32xf32>
+  %v2 = graph.reduce(%v1) {axes = [0], kind = "max"} : tensor<32xf32>
+  %v3 = graph.isinf(%v1) : tensor<4x32xbool>
+  %v4 = graph.full() {elem = f32, shape = [4, 32], value = 0.0} : tensor<4x32xf32>
+  %v5 = graph.select(%v3, %v4, %v1) : tensor<4x32xf32>
+  %v6 = graph.reshape(%v5) {shape = [4, 1, 32]} : tensor<4x1x32xf32>
+  %v7 = graph.broadcast(%v6) {shape = [4, 449, 32]} : tensor<4x449x32xf32>
+  %v8 = graph.sub(%v0, %v7) : tensor<4x449x32xf32>
+  %v9 = graph.exp(%v8) : tensor<4x449x32xf32>
+  %v10 = graph.reduce(%v9) {axes = [1], keepdims = false, kind = "sum"} : tensor<4x32xf32>
+  %v11 = graph.broadcast(%v2) {shape = [4, 32]} : tensor<4x32xf32>
+  %v12 = graph.sub(%v1, %v11) : tensor<4x32xf32>
+  %v13 = graph.exp(%v12) : tensor<4x32xf32>
+  %v14 = graph.mul(%v10, %v13) : tensor<4x32xf32>
+  %v15 = graph.reduce(%v14) {axes = [0], kind = "sum"} : tensor<32xf32>
+  return(%v15)
 }
 
 func @deviations_in_parts__primes(%x: tensor<4107x7xf16>) {

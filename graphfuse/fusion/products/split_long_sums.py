@@ -300,10 +300,10 @@ def search_in_parts(op: Op, programs: Programs) -> Replacement | None:
     """arg_reduce(x) = the first (or last) place of the parts of x whose extreme is that of x, or NaN."""
     (x,), axis, kind = op.operands, attr_int(op, "axis"), str(op.attrs["kind"])
     held = programs.held // max(1, tensor_of(x).elem.bytes // 4)
-    parts = _in_parts(tensor_of(x).shape, [axis], programs, LONG, held, padded=0)
+    last = bool(op.attrs.get("last"))  # which would be behind the end
+    parts = _in_parts(tensor_of(x).shape, [axis], programs, LONG, held, padded=0 if last else PADDED)
     if parts is None or tensor_of(x).elem == BOOL:
         return None
-    last = bool(op.attrs.get("last"))
 
     def best(part: Value) -> Value:  # keepdims is said, as `search_rows` says it: they are equal then
         return graph.reduce(part, axes=(axis + 1,), kind=kind, keepdims=False, loc=op.loc).result
@@ -311,7 +311,7 @@ def search_in_parts(op: Op, programs: Programs) -> Replacement | None:
     def place(part: Value) -> Value:
         return graph.arg_reduce(part, axis=axis + 1, kind=kind, last=last, loc=op.loc).result
 
-    bests, within = parts.each(x, best, axis), parts.each(x, place, axis)
+    bests, within = parts.each(x, best, axis, kind), parts.each(x, place, axis, kind)
     shape = tensor_of(within).shape
     first = graph.mul(graph.iota(shape=shape, elem=I64, axis=axis).result, full(shape, I64, parts.size)).result
     extreme = graph.reduce(bests, axes=(axis,), kind=kind, loc=op.loc).result
@@ -441,7 +441,7 @@ def _in_parts(
     kept = programs.most([d for a, d in enumerate(shape[: axes[-1]]) if a not in axes])
     inner = programs.most(shape[axes[-1] + 1 :])
     more = min(programs.narrow, VECTOR // math.gcd(inner, VECTOR)) if inner > 1 else 1
-    long //= more if more == 1 else 2 * more
+    long //= more
     busy, line = kept * -(-inner // LINE), min(inner, LINE) * (total // length)
     if busy == 0 or 2 * busy > programs.count or length * line < long:
         return None
@@ -461,7 +461,7 @@ def _in_parts(
         parts = parts or (1 if is_uneven else max(near, default=1))
     size = length // parts
     if 2 * parts <= wanted:  # no divisor will do
-        is_padded = programs.on_gpu and length * line <= padded
+        is_padded = programs.on_gpu and (1 if line == 1 else 2) * long <= length * line <= padded
         if is_padded and length >= LINE * wanted > LINE:
             size = -(-length // (wanted * LINE)) * LINE
             parts = -(-length // size)
