@@ -129,7 +129,8 @@ class Tiling:
         else:
             grid, tile = self._emit_tile(widths)
         work = 1 + round(tile * cost_per_element(self.kernel.machine.core, self.ops)) // 64
-        return grid, work, {"warps": warps_for(tile, per_thread)}
+        most = 16 if len(fast) > 1 and self._holds_much() else 8
+        return grid, work, {"warps": warps_for(tile, per_thread, most)}
 
     def _amount(self) -> tuple[int, int]:
         """(Elements per thread, elements of a tile).
@@ -143,10 +144,8 @@ class Tiling:
             held = held_of_row(self.kernel, self.domain[-1])
             return held, held * WARP * 4
         least = vector(element_of(self.kernel.outputs[0])) if not self.is_long_sum else 1
-        whole = [v for v in self.kernel.body.params.values if sum(d != 1 for d in shape_of(v)) > 1]
-        many = len(self.ops) > 24 or len(whole) + len(self.kernel.outputs) > 5
         per_thread = max(4 if self.elem_bytes <= 4 else 2, min(least, 16))
-        if not many and per_thread * self.elem_bytes <= 32:
+        if not self._holds_much() and per_thread * self.elem_bytes <= 32:
             per_thread *= 2
         warps = 4 if self.sharing is None else 8
         total = at_most(positions(self.domain), self.kernel.space.ranges)
@@ -159,6 +158,11 @@ class Tiling:
             per_thread, warps = per_thread // 2, warps * 2
         per_thread = max(1, per_thread // self.kernel.chosen(SHARES[:1], SHARES[1:]).of)
         return per_thread, per_thread * 32 * warps
+
+    def _holds_much(self) -> bool:
+        """Whether a thread has so many values of each element that it has few elements."""
+        whole = [v for v in self.kernel.body.params.values if sum(d != 1 for d in shape_of(v)) > 1]
+        return len(self.ops) > 24 or len(whole) + len(self.kernel.outputs) > 5
 
     def _fast_dims(self) -> list[int]:
         """Dims that neighbours in memory run along, the innermost first: at most two."""
@@ -177,7 +181,7 @@ class Tiling:
         widths = [1] * len(self.dims)
         line = max(1, 4 * SECTOR_BYTES // self.least_bytes)
         if len(fast) == 2:
-            sides = [TURNED, TURNED * (2 if self.elem_bytes <= 2 else 1)]
+            sides = [TURNED, TURNED * (2 if self.elem_bytes <= 2 and not self._holds_much() else 1)]
             most = TURNED * TURNED // (2 if self.elem_bytes > 4 else 1)
             total = at_most(positions(self.domain), ranges)
             least = max(LEAST_TURNED, SECTOR_BYTES // self.least_bytes)

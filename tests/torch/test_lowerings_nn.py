@@ -465,6 +465,15 @@ def test_attention_of_a_gpu(name):
         imported(op, tensors, GPU_ATTENTION[name], 1)
 
 
+def test_statistics_that_a_gpu_keeps_of_inference():
+    x, weight, bias, mean, variance = rand(2, 3, 4, 5).detach(), *(torch.rand(3) + 0.5 for _ in range(4))
+    tensors, op = (x, weight, bias, mean, variance), torch.ops.aten._native_batch_norm_legit_no_training.default
+    for result, want in ((1, mean), (2, (variance + 1e-5).rsqrt())):
+        func, _ = imported(op, tensors, (0.1, 1e-5), result)
+        (got,) = interp.run(func, *(t.numpy() for t in tensors))
+        torch.testing.assert_close(torch.from_numpy(got), want)
+
+
 def test_query_heads_that_share_keys():
     q, k, v = rand(2, 6, 5, 8).detach(), rand(2, 2, 5, 8).detach(), rand(2, 2, 5, 8).detach()
     op = torch.ops.aten._scaled_dot_product_flash_attention.default

@@ -260,6 +260,19 @@ def _nothing(c: Call, want: Tensor | None) -> Value:
     return c.e.full(want.shape, want.elem, 0)
 
 
+def _used(c: Call, norm: BatchNorm, mean: Value, variance: Value) -> list[Value | None]:
+    """What a GPU keeps of running statistics for the gradient, mean and inverse deviation; a CPU keeps nothing."""
+    wide = elem_of(c.wide(norm.input))
+
+    def made(i: int, value: Callable[[], Value]) -> Value | None:
+        want = c.outs[i]
+        assert want is not None
+        return None if not c.wanted[i] else _nothing(c, want) if 0 in want.shape else _as(c, value(), want)
+
+    inverse = made(2, lambda: inverse_deviation(c.e, c.e.cast(variance, wide), norm.eps))
+    return [made(1, lambda: c.e.cast(mean, wide)), inverse]
+
+
 @lowers(aten._native_batch_norm_legit_functional.default)
 @lowers(aten._batch_norm_with_update_functional.default, training=True)
 @lowers(aten._native_batch_norm_legit.no_stats, aten.native_batch_norm.default)
@@ -275,8 +288,7 @@ def batch_norm(c: Call, norm: BatchNorm) -> Results:
     reserved = [_nothing(c, t) for t in c.outs[3:-2]]
     if not norm.training:
         c.want(len(running) == 2, "inference without statistics")
-        # nobody's on a GPU, where they have elements
-        statistics = [_nothing(c, c.outs[i]) if c.wanted[i] else None for i in (1, 2)]
+        statistics = _used(c, norm, *running)
         kept = _all_as(c, running, c.outs[-2:]) if returns_running else []
         return _inferred(c, norm, *running), *statistics, *reserved, *kept
     c.want(returns_running or "running_mean" not in c.args, "it changes running statistics")
