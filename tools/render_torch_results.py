@@ -152,9 +152,9 @@ def on_a_gpu(found: dict[str, Any]) -> None:
     print(f"\nGeometric mean of ratios: **{geometric_mean(ratios):.2f}** (least {min(ratios):.2f}).")
 
 
-def drawn(files: Sequence[dict[str, Any]]) -> None:
+def drawn(kind: str, files: Sequence[dict[str, Any]]) -> None:
     """Cases of the population on a CPU, by the threads and the instructions of a run."""
-    print("\n## Nobody named: kernels\n\nThe least in brackets; the best peer is eager or Inductor.\n")
+    print(f"\n## Nobody named: {kind}s\n\nThe least in brackets; the best peer is eager or Inductor.\n")
     print(
         heading("threads", "without AVX-512", "cases", "ratio to Inductor", "ratio to the best", "wrong", "not timed")
     )
@@ -194,8 +194,10 @@ def main() -> None:
         for kind, render in (("compile", compiling), ("memory", memory)):
             if rows := [r for r in found["rows"] if r["kind"] == kind]:
                 render(found, rows)
-    if populations := [found for name, found in files.items() if name.startswith("population_cpu")]:
-        drawn(populations)
+    populations = [found for name, found in files.items() if name.startswith("population_cpu")]
+    for kind in ("kernel", "model"):
+        if of_kind := [found for found in populations if found["rows"][-1]["kind"] == kind]:
+            drawn(kind, of_kind)
     if "torch_accuracy" in files:
         accuracy(files["torch_accuracy"])
     if "torch_opinfo_f32" in files:
