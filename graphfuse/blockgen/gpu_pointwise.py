@@ -59,7 +59,11 @@ def emit(kernel: Kernel) -> Func:
         return gpu_axis_reduction.emit(kernel, reduction)
     domain = shape_of(kernel.outputs[0])
     walk = walked(kernel, domain)
-    return Tiling(kernel, walk, lambda index: kernel.store_outputs(index, domain), reads=_reads(kernel)).emit()
+
+    def store(index: Index) -> None:
+        kernel.store_outputs(index, domain)
+
+    return Tiling(kernel, walk, store, reads=_reads(kernel), spreads=True).emit()
 
 
 def _reads(kernel: Kernel) -> int:
@@ -85,7 +89,8 @@ class Tiling:
 
     `walk` is of what that reads and writes, at the first of several `places` that an index may stand for. Where there
     are `sharing` programs at most, each computes tiles by turns. An element is a sum of `terms` that are read for it,
-    or has `reads` elsewhere than where it is.
+    or has `reads` elsewhere than where it is. One that `spreads` gives threads less than a vector where there is little
+    to do; updates of memory are as many as there are vectors.
     """
 
     def __init__(
@@ -98,10 +103,12 @@ class Tiling:
         sharing: int | None = None,
         terms: int = 1,
         reads: int = 0,
+        spreads: bool = False,
     ) -> None:
         self.kernel, self.domain, self.compute = kernel, walk.shape, compute
         self.places, self.sharing, self.is_long_sum = places, sharing, terms >= LONG or reads >= MANY
         self.is_pointwise = terms == 1 and sharing is None
+        self.spreads = spreads
         kernel.ev.unrolled_taps = TAPS
         self.names, found = walk.names, walk.found
         self.opaque = found.opaque
@@ -153,7 +160,7 @@ class Tiling:
             per_thread //= 2
         while warps > 1 and total < per_thread * 32 * warps * machine.multiprocessors // 2:
             warps //= 2
-        word = max(1, WORD_BYTES // self.least_bytes) if not self.opaque else per_thread
+        word = max(1, WORD_BYTES // self.least_bytes) if self.spreads and not self.opaque else per_thread
         while per_thread > word and total < per_thread * 32 * SCHEDULERS * machine.multiprocessors:
             per_thread, warps = per_thread // 2, warps * 2
         per_thread = max(1, per_thread // self.kernel.chosen(SHARES[:1], SHARES[1:]).of)

@@ -86,8 +86,7 @@ NARROW = 4
 """Programs for each multiprocessor that read elements of columns which do not lie at multiples of a vector: what is in
 flight is the elements alone, 64 bytes a warp of halves."""
 PADDED = 1 << 20
-"""Elements of columns up to which asking each whether it is behind the end costs less than a kernel for what is left
-over."""
+"""Elements up to which asking each whether it is behind the end costs less than a kernel for what is left over."""
 UNEVEN = 1 << 22
 """Elements from which on a kernel for what is left over costs less than parts that begin anywhere."""
 LINE = 32
@@ -432,8 +431,8 @@ def _in_parts(
 ) -> _Parts | None:
     """The parts of the longest of the axes that are one in memory, if a reduction is worth them: it is `long`.
 
-    Where registers should hold a part, it has at most as many elements as are `held`. Columns of up to so many elements
-    that are `padded` have parts of one size whatever their length: the last is read over its end.
+    Where registers should hold a part, it has at most as many elements as are `held`. Up to so many elements that are
+    `padded`, parts have one size whatever the length: the last is read over its end.
     """
     sizes = [d for a in axes if isinstance(d := shape[a], int)]
     if not axes or len(sizes) < len(axes) or not (total := math.prod(sizes)):
