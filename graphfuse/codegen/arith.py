@@ -21,7 +21,7 @@ from graphfuse.codegen.kernel import (
     vector_type,
     width_of,
 )
-from graphfuse.codegen.narrow import bounds_of, narrowed
+from graphfuse.codegen.narrow import narrowed, note_bounds
 from graphfuse.codegen.vecmath_emit import Code, Value, VectorFunction
 from graphfuse.dialects import block
 from graphfuse.errors import UnsupportedError
@@ -223,9 +223,7 @@ def lower_elementwise(kernel: Kernel, op: Op) -> None:
     name = op.kind.name.removeprefix("block.")
     tiles = [kernel.registers(v) for v in op.operands]
     elem, rows = tiles[0].elem, zip(*(t.vectors for t in tiles), strict=True)
-    known = [kernel.bounds[v] for v in op.operands if v in kernel.bounds]
-    if len(known) == len(tiles) and (found := bounds_of(name, known)) is not None:
-        kernel.bounds[op.result] = found
+    note_bounds(kernel, op, name)
     if (short := narrowed(kernel, op, op.operands)) is not None:
         made = [
             kernel.binary(f"{name} nsw", *xs) if name in ("add", "sub", "mul") else elementwise(kernel, name, I32, xs)

@@ -11,7 +11,7 @@ from itertools import product
 
 from graphfuse.codegen.kernel import Kernel, constant, width_of
 from graphfuse.ir.core import Op, Value
-from graphfuse.ir.types import I64, Tile
+from graphfuse.ir.types import I64, Scalar, Tile
 from graphfuse.llvm.module import Reg
 
 Bounds = tuple[int, int]
@@ -28,8 +28,18 @@ _CORNERS: dict[str, Callable[[int, int], int]] = {
 """Functions that are largest and least at bounds of their operands; divisors are positive."""
 
 
+def note_bounds(kernel: Kernel, op: Op, name: str) -> None:
+    """Note what an elementwise function of integers can be, where that is known and it does not wrap."""
+    known = [kernel.bounds[v] for v in op.operands if v in kernel.bounds]
+    if len(known) < len(op.operands) or (found := bounds_of(name, known)) is None:
+        return
+    low, high = _elem(op.result).limits
+    if low <= found[0] and found[1] <= high:
+        kernel.bounds[op.result] = found
+
+
 def bounds_of(name: str, operands: Sequence[Bounds]) -> Bounds | None:
-    """What an elementwise function of i64 can be; None if nobody says."""
+    """What an elementwise function of integers is, as if none had an end; None if nobody says."""
     if name == "neg":
         return bounds_of("sub", [(0, 0), *operands])
     if name == "abs":
@@ -61,5 +71,7 @@ def _short(kernel: Kernel, x: Reg, bounds: Bounds) -> Reg:
     return constant(str(low), "i32", width_of(x.type)) if low == high else kernel.convert("trunc", x, "i32")
 
 
-def _elem(value: Value) -> object:
-    return value.type.elem if isinstance(value.type, Tile) else value.type
+def _elem(value: Value) -> Scalar:
+    elem = value.type.elem if isinstance(value.type, Tile) else value.type
+    assert isinstance(elem, Scalar), f"{value} is a pointer"
+    return elem
