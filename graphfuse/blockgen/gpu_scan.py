@@ -30,7 +30,7 @@ from graphfuse.blockgen.loops import Carried, Fold, across, scan_tile
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.scans import Scan
 from graphfuse.dialects import block, graph
-from graphfuse.dialects.elementwise import ROUNDED_KINDS
+from graphfuse.dialects.elementwise import DEAR_KINDS, ROUNDED_KINDS
 from graphfuse.ir.core import Func, Value
 from graphfuse.symbolic import Dim, static, symbols
 from graphfuse.targets.machine import WARP
@@ -58,7 +58,7 @@ def in_parts(kernel: Kernel, scan: Scan) -> Scan:
     lines = at_most(positions(scan.outer), kernel.space.ranges)
     is_last = all(d == 1 for d in scan.outer[scan.axis :])
     fits = isinstance(scan.size, int) and LONGEST_TILE < scan.size <= MOST_READ_AGAIN * CHUNK
-    few = 2 * lines <= kernel.machine.multiprocessors and scan.kind != "logaddexp"  # one step of which is dear
+    few = 2 * lines <= kernel.machine.multiprocessors and scan.kind not in DEAR_KINDS
     return replace(scan, part=CHUNK) if scan.parts == 1 and is_last and fits and few else scan
 
 
@@ -104,8 +104,8 @@ class _Lines:
 
     def _per_thread(self, high: int, wide: int, *, is_tile: bool) -> int:
         """Elements: of few short lines side by side one of them, else several, for vectors of neighbours."""
-        if is_tile and self.scan.kind == "logaddexp" and wide > 16:
-            return 4  # what a thread does to its elements one after another is most of the time
+        if is_tile and self.scan.kind in DEAR_KINDS and wide > 16:
+            return 4
         lines = at_most(positions([*self.extents, self.scan.parts]), self.kernel.space.ranges)
         is_few = lines * wide < LEAST_TILE * self.kernel.machine.multiprocessors
         if self.columns and is_tile and is_few and high >= WARP:

@@ -179,6 +179,8 @@ MACHINE_REDUCE_KINDS = (*REDUCE_KINDS, "maxnum", "minnum", "xor")
 SCAN_KINDS = ("sum", "prod", "max", "min", "logaddexp")
 ROUNDED_KINDS = frozenset({"sum", "prod", "logaddexp"})
 """Those that round floats at each step: partial results are wide."""
+DEAR_KINDS = frozenset({"logaddexp"})
+"""Each combination is dozens of instructions: what a thread does to its elements is the time."""
 
 
 COMBINE = {

@@ -19,7 +19,8 @@ Requires: decompose-conv. Ensures: the same values. Cost: one walk.
 from __future__ import annotations
 
 from graphfuse.dialects import graph
-from graphfuse.ir.core import Attr, Func, Op, Value, attr_int, attr_ints, tensor_of
+from graphfuse.fusion.regions.dataflow import is_depthwise
+from graphfuse.ir.core import Attr, Func, Op, Value, attr_ints, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, common_subexpressions, readers, rebuild
 
@@ -30,17 +31,19 @@ Sides = tuple[tuple[int, ...], tuple[int, ...]]
 @passing("graph", after=("decompose-conv",))
 def pad_once(func: Func) -> Func:
     """Pad images once."""
-    reads = readers(func)
-    alike: dict[tuple[Value, Attr], list[Op]] = {}
-    for op in func.body.ops:
-        if op.kind is graph.pad and graph.pads_positions(op) and all(_is_product(u) for u in reads.get(op.result, ())):
+    pads = [op for op in func.body.ops if op.kind is graph.pad and graph.pads_positions(op)]
+    if len(pads) < 2:
+        return func
+    reads, alike = readers(func), dict[tuple[Value, Attr], list[Op]]()
+    for op in pads:
+        if all(u.kind is graph.conv and not is_depthwise(u) for u in reads.get(op.result, ())):
             alike.setdefault((op.operands[0], op.attrs["value"]), []).append(op)
     whole: dict[Op, Sides] = {}
-    for pads in alike.values():
-        sides = [_sides(p) for p in pads]
+    for same in alike.values():
+        sides = [_sides(p) for p in same]
         if len(set(sides)) > 1:
             low, high = (tuple(map(max, *(s[i] for s in sides))) for i in range(2))
-            whole.update(dict.fromkeys(pads, (low, high)))
+            whole.update(dict.fromkeys(same, (low, high)))
     if not whole:
         return func
 
@@ -59,11 +62,3 @@ def pad_once(func: Func) -> Func:
 
 def _sides(pad: Op) -> Sides:
     return attr_ints(pad, "low"), attr_ints(pad, "high")
-
-
-def _is_product(op: Op) -> bool:
-    """Whether it is a convolution, but of each channel by itself."""
-    if op.kind is not graph.conv:
-        return False
-    groups = attr_int(op, "groups", 1)
-    return groups == 1 or tensor_of(op.operands[1]).shape[-2:] != (1, groups)

@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from graphfuse.dialects import graph
-from graphfuse.dialects.elementwise import ROUNDED_KINDS, neutral
+from graphfuse.dialects.elementwise import DEAR_KINDS, ROUNDED_KINDS, neutral
 from graphfuse.fusion.products.search_rows import place_of
 from graphfuse.fusion.regions.attention import find_attention
 from graphfuse.fusion.regions.dataflow import Dataflow
@@ -575,10 +575,10 @@ def scan_in_parts(op: Op, programs: Programs) -> Replacement | None:
         return None
     kind, is_reverse = str(op.attrs["kind"]), bool(op.attrs.get("reverse", False))
     # logarithms of f64 are dear on a GPU, and sums in trees round them a few times
-    is_log = programs.on_gpu and kind == "logaddexp" and tensor_of(x).elem == F32
+    is_log = programs.on_gpu and kind in DEAR_KINDS and tensor_of(x).elem == F32
     beside = min(1 << (inner - 1).bit_length(), programs.beside)
     part = max(1, programs.scanned // (LOG_OF_SUM if is_log else 1) // beside, -(-extent // programs.scan_parts))
-    alone = programs.scanned_alone if inner == 1 and kind != "logaddexp" else 0
+    alone = programs.scanned_alone if inner == 1 and kind not in DEAR_KINDS else 0
     if 2 * outer * -(-inner // beside) > programs.count or extent < LEAST_PARTS * part or extent <= alone:
         return None
     whole = (extent - 1) // part
@@ -609,13 +609,14 @@ def share_sums(
     func: Func, programs: int = 132, share: int = 1, parts: SumParts = unknown, *, strict: bool = False
 ) -> Func:
     """Give each of so many programs, which run at a time, a part of every long sum. Rows of attention stay whole."""
-    attention = (op for found in find_attention(Dataflow(func.body), on_gpu=True) for op in found.between)
+    flow = Dataflow(func.body)
+    attention = (op for found in find_attention(flow, on_gpu=True) for op in found.between)
     whole = frozenset(_reduced(op) for op in attention if op.kind is graph.reduce)
     reduces = [op for op in func.body.ops if op.kind is graph.reduce]
     rules = [r for r in RULES if not strict or r not in deviations_in_parts]
-    powers, shared = _powers(func)
+    powers, shared = _powers(reduces)
     centred = frozenset[Reduced](() if strict else (_reduced(op) for op in reduces if _centred(op)))
-    soon = (*powers, *_walked(func, reduces, programs))
+    soon = (*powers, *_walked(flow, reduces, programs, func.ranges))
     alone = dict.fromkeys(shared, LONG_SHARED) | dict.fromkeys(soon, LONG_POWERS) | dict.fromkeys(centred, LONG_ROW)
     known = Programs(
         programs,
@@ -647,9 +648,8 @@ def _split_by(func: Func, rules: Sequence[RuleWith[Programs]], programs: Program
     return common_subexpressions(dead_code(made)) if fired else func
 
 
-def _powers(func: Func) -> tuple[frozenset[Reduced], frozenset[Reduced]]:
+def _powers(reduces: Sequence[Op]) -> tuple[frozenset[Reduced], frozenset[Reduced]]:
     """That of which the largest is wanted, and the sum of exponentials; and that of which other sums are, too."""
-    reduces = [op for op in func.body.ops if op.kind is graph.reduce]
     largest = {(op.operands[0], op.attrs["axes"]) for op in reduces if op.attrs["kind"] == "max"}
     found = [(op, _power_of_row(op)) for op in reduces if op.attrs["kind"] != "max"]
     every = frozenset(_reduced(op) for op, power in found if power and (power[0], op.attrs["axes"]) in largest)
@@ -657,13 +657,12 @@ def _powers(func: Func) -> tuple[frozenset[Reduced], frozenset[Reduced]]:
     return every - others, every & others
 
 
-def _walked(func: Func, reduces: Sequence[Op], programs: int) -> Iterator[Reduced]:
+def _walked(flow: Dataflow, reduces: Sequence[Op], programs: int, ranges: Ranges) -> Iterator[Reduced]:
     """That of which each element waits for a result, where most programs would have nothing to do."""
-    flow = Dataflow(func.body)
     for reduce in reduces:
         shape, axes = tensor_of(reduce.operands[0]).shape, attr_ints(reduce, "axes")
         row, kept = product(shape), product([d for i, d in enumerate(shape) if i not in axes])
-        busy = bounds(kept, func.ranges)[1]
+        busy = bounds(kept, ranges)[1]
         if FEW * busy > programs * (1 if len(shape) - 1 in axes else LINE):
             continue
         seen, stack = set[Value](), [reduce.result]

@@ -139,7 +139,7 @@ class Dataflow:
         if self.reads_padded or not _turns(op):
             return False
         users = list(self._past_reshapes(op.result))
-        return bool(users) and all(map(_is_depthwise, users))
+        return bool(users) and all(map(is_depthwise, users))
 
     def _past_reshapes(self, value: Value) -> Iterator[Op]:
         """What reads a value as it is or under another shape."""
@@ -181,7 +181,7 @@ class Dataflow:
         def reads(user: Op) -> bool:
             """Whether it may read through; a product whose channels were padded would load no vectors."""
             multiplies = user.kind is graph.conv and graph.pads_positions(op)
-            is_window = multiplies and (self.reads_padded or _is_depthwise(user))
+            is_window = multiplies and (self.reads_padded or is_depthwise(user))
             return (is_window or user.kind is graph.reduce_window) and op.result not in user.operands[1:]
 
         return bool(users) and all(map(reads, users))
@@ -228,7 +228,7 @@ def _turns(op: Op) -> bool:
     return op.kind is graph.permute and attr_ints(op, "perm")[-1:] != (len(attr_ints(op, "perm")) - 1,)
 
 
-def _is_depthwise(op: Op) -> bool:
+def is_depthwise(op: Op) -> bool:
     """Whether each channel has a window of its own, and no other."""
     if op.kind is not graph.conv or (groups := attr_int(op, "groups", 1)) == 1:
         return False

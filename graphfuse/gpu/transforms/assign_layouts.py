@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from graphfuse.dialects import block, control, effects, gpu
+from graphfuse.dialects.elementwise import DEAR_KINDS
 from graphfuse.gpu.alignment import pointer_alignments
 from graphfuse.gpu.analysis.axis_facts import AxisInfo
 from graphfuse.gpu.analysis.axis_info import Facts, access_info, axis_info
@@ -108,7 +109,7 @@ class _Wanted:
         """With vectors as wide as memory has them; of steps that are dear, a thread does as few as can be."""
         t, axis = tile_of(op.result), attr_int(op, "axis")
         shape = t.padded_shape
-        if op.attrs["kind"] == "logaddexp" and axis < len(shape) - 1:
+        if op.attrs["kind"] in DEAR_KINDS and axis < len(shape) - 1:
             return scan_layout(shape, axis, 1, self.warps)
         width = min(shape[-1], VECTOR_BYTES // t.elem.bytes)
         width = max(1, min(width, math.prod(shape) // (WARP_SIZE * self.warps)))
