@@ -128,6 +128,18 @@ func @reduce_in_parts__over_the_end(%x: tensor<16381x5xf32>) {
   return(%s)
 }
 
+// What is made of no memory, or repeats along the parts, is made for all of them.
+func @reduce_in_parts__of_places(%x: tensor<2x140009xf32>, %r: tensor<2x1xf32>) {
+  %i = graph.iota() {axis = 0, elem = i64, shape = [140009]} : tensor<140009xi64>
+  %b = graph.broadcast(%i) {shape = [2, 140009]} : tensor<2x140009xi64>
+  %n = graph.full() {elem = i64, shape = [2, 140009], value = 140001} : tensor<2x140009xi64>
+  %e = graph.lt(%b, %n) : tensor<2x140009xbool>
+  %o = graph.broadcast(%r) {shape = [2, 140009]} : tensor<2x140009xf32>
+  %c = graph.select(%e, %x, %o) : tensor<2x140009xf32>
+  %s = graph.reduce(%c) {axes = [1], kind = "max"} : tensor<2xf32>
+  return(%s)
+}
+
 // -----
 func @reduce_in_parts(%x: tensor<2x262144xf16>, %y: tensor<2x262144xf16>) {
   %v0 = graph.reshape(%x) {shape = [2, 64, 4096]} : tensor<2x64x4096xf16>
@@ -491,4 +503,28 @@ func @reduce_in_parts__over_the_end(%x: tensor<16381x5xf32>) {
   %v13 = graph.reduce(%v12) {axes = [1], keepdims = false, kind = "min"} : tensor<74x5xf32>
   %v14 = graph.reduce(%v13) {axes = [0], kind = "min"} : tensor<5xf32>
   return(%v14)
+}
+
+func @reduce_in_parts__of_places(%x: tensor<2x140009xf32>, %r: tensor<2x1xf32>) {
+  %v0 = graph.iota() {axis = 1, elem = i64, shape = [1, 34, 4128]} : tensor<1x34x4128xi64>
+  %v1 = graph.full() {elem = i64, shape = [1, 34, 4128], value = 4128} : tensor<1x34x4128xi64>
+  %v2 = graph.mul(%v0, %v1) : tensor<1x34x4128xi64>
+  %v3 = graph.iota() {axis = 2, elem = i64, shape = [1, 34, 4128]} : tensor<1x34x4128xi64>
+  %v4 = graph.add(%v2, %v3) : tensor<1x34x4128xi64>
+  %v5 = graph.full() {elem = i64, shape = [1, 34, 4128], value = 140009} : tensor<1x34x4128xi64>
+  %v6 = graph.lt(%v4, %v5) : tensor<1x34x4128xbool>
+  %v7 = graph.broadcast(%v6) {shape = [2, 34, 4128]} : tensor<2x34x4128xbool>
+  %v8 = graph.broadcast(%v4) {shape = [2, 34, 4128]} : tensor<2x34x4128xi64>
+  %v9 = graph.full() {elem = i64, shape = [2, 34, 4128], value = 140001} : tensor<2x34x4128xi64>
+  %v10 = graph.lt(%v8, %v9) : tensor<2x34x4128xbool>
+  %v11 = graph.pad(%x) {high = [0, 343], low = [0, 0], value = 0} : tensor<2x140352xf32>
+  %v12 = graph.reshape(%v11) {shape = [2, 34, 4128]} : tensor<2x34x4128xf32>
+  %v13 = graph.reshape(%r) {shape = [2, 1, 1]} : tensor<2x1x1xf32>
+  %v14 = graph.broadcast(%v13) {shape = [2, 34, 4128]} : tensor<2x34x4128xf32>
+  %v15 = graph.select(%v10, %v12, %v14) : tensor<2x34x4128xf32>
+  %v16 = graph.full() {elem = f32, shape = [2, 34, 4128], value = -inf} : tensor<2x34x4128xf32>
+  %v17 = graph.select(%v7, %v15, %v16) : tensor<2x34x4128xf32>
+  %v18 = graph.reduce(%v17) {axes = [2], keepdims = false, kind = "max"} : tensor<2x34xf32>
+  %v19 = graph.reduce(%v18) {axes = [1], kind = "max"} : tensor<2xf32>
+  return(%v19)
 }

@@ -33,7 +33,7 @@ from graphfuse.dialects import graph
 from graphfuse.dialects.elementwise import DEAR_KINDS, ROUNDED_KINDS, neutral
 from graphfuse.fusion.products.search_rows import place_of
 from graphfuse.fusion.regions.attention import find_attention
-from graphfuse.fusion.regions.dataflow import Dataflow
+from graphfuse.fusion.regions.dataflow import Dataflow, root_of
 from graphfuse.fusion.simplify.fold_constants import cast_to, full
 from graphfuse.fusion.simplify.patterns import made_by, operand_of
 from graphfuse.fusion.simplify.simplify_movement import broadcasted, reshaped, sliced
@@ -372,7 +372,8 @@ class _Parts:
     def each(self, x: Value, result: Callable[[Value], Value], place: int, kind: str = "") -> Value:
         """The results of all parts, along dim `place`; what is behind the last changes nothing of this kind."""
         part = self._cut(x, 0, self.count, self.size)
-        made = result(self.live(part, neutral(kind, tensor_of(x).elem)) if kind and not _is_leaf(x, kind) else part)
+        ends = not kind or (kind == "sum" and self._ends_in_zeros(x))
+        made = result(part if ends else self.live(part, neutral(kind, tensor_of(x).elem)))
         if (rest := self.length - self.count * self.size) > 0:
             made = graph.concat(made, result(self._cut(x, self.length - rest, 1, rest)), axis=place).result
         return made
@@ -381,12 +382,15 @@ class _Parts:
         """A part with this behind its end."""
         if self.count * self.size <= self.length:
             return part
-        shape, elem = tensor_of(part).shape, tensor_of(part).elem
-        dims = tuple(d if self.first <= i < self.first + 2 else 1 for i, d in enumerate(shape))
-        at = graph.iota(shape=dims, elem=I64, axis=self.first + 1).result
-        begin = graph.mul(graph.iota(shape=dims, elem=I64, axis=self.first).result, full(dims, I64, self.size))
-        here = graph.lt(graph.add(begin, at), full(dims, I64, self.length)).result
+        shape, elem, at = tensor_of(part).shape, tensor_of(part).elem, self._places(len(tensor_of(part).shape))
+        here = graph.lt(at, full(tensor_of(at).shape, I64, self.length)).result
         return graph.select(broadcasted(here, shape), part, full(shape, elem, fill)).result
+
+    def _places(self, rank: int) -> Value:
+        """Where the elements of parts are in what they are parts of, of a rank."""
+        dims = tuple({self.first: self.count, self.first + 1: self.size}.get(i, 1) for i in range(rank))
+        begin = graph.mul(graph.iota(shape=dims, elem=I64, axis=self.first).result, full(dims, I64, self.size))
+        return graph.add(begin, graph.iota(shape=dims, elem=I64, axis=self.first + 1).result).result
 
     def sizes(self, shape: tuple[Dim, ...], place: int, others: int) -> Value:
         """How many elements each part has, `others` times its size."""
@@ -404,6 +408,8 @@ class _Parts:
             shape = tensor_of(v).shape
             before, behind = shape[: self.first], shape[self.after :]
             if (more := count * size - self.length) > 0:
+                if (computed := self._computed(v)) is not None:
+                    return computed
                 low, high = ((*(0 for _ in before), n, *(0 for _ in behind)) for n in (0, more))
                 v = graph.pad(reshaped(v, (*before, self.length, *behind)), low=low, high=high, value=0).result
             elif more:
@@ -412,12 +418,29 @@ class _Parts:
 
         return _again(x, cut, [CONE])
 
+    def _ends_in_zeros(self, x: Value) -> bool:
+        """Whether what is read behind the end is 0 without asking."""
+        while (of := operand_of(x, graph.cast)) is not None:
+            x = of
+        return (x.op is None or not x.op.has(Trait.ELEMENTWISE)) and self._computed(x) is None
 
-def _is_leaf(x: Value, kind: str) -> bool:
-    """Whether something is 0 where what it reads is, and that changes nothing of a reduction."""
-    while x.op is not None and x.op.kind is graph.cast:
-        (x,) = x.op.operands
-    return kind == "sum" and (x.op is None or not x.op.has(Trait.ELEMENTWISE))
+    def _computed(self, v: Value) -> Value | None:
+        """What is made of no memory, or repeats along the parts, in parts of one size; None for other values."""
+        shape, base = tensor_of(v).shape, root_of(v)
+        first, after, op = self.first, self.after, base.op
+        whole = (*shape[:first], self.count, self.size, *shape[after:])
+        if op is not None and op.kind is graph.full:
+            return graph.full(shape=whole, elem=tensor_of(v).elem, value=op.attrs["value"]).result
+        if op is not None and op.kind is graph.iota and shape[first:after] == tensor_of(base).shape == (self.length,):
+            return broadcasted(cast_to(self._places(len(whole)), tensor_of(v).elem), whole)
+        if (x := operand_of(v, graph.broadcast)) is None:
+            return None
+        have = (*(1 for _ in range(len(shape) - len(tensor_of(x).shape))), *tensor_of(x).shape)
+        x = reshaped(x, have)
+        if all(d == 1 for d in have[first:after]):
+            return broadcasted(reshaped(x, (*have[:first], 1, 1, *have[after:])), whole)
+        inner = self._computed(x) if have[first:after] == shape[first:after] else None
+        return None if inner is None else broadcasted(inner, whole)
 
 
 def _in_parts(
