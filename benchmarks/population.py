@@ -6,10 +6,11 @@ results (and gradients) are compared with float64, and both are timed beside eag
 ours.
 
 On a GPU kernels and layers are timed in CUDA graphs on inputs that stay where they are, models as they are called under
-mode="reduce-overhead"; training steps of models are under bf16 autocast, with a fused AdamW. `bound` is the time that a
-kernel's compulsory bytes or its operations take at what this GPU was measured to reach in the same run. On a CPU sides
-take turns, as in `torch_cpu`. A case is a process of its own: one that dies is a row. What a slow case waits for is
-listed: kernels and operators with their times, and why they are not one.
+mode="reduce-overhead"; training steps of models are under bf16 autocast, with a fused AdamW. Where several GPUs are
+visible each has cases of its own. `bound` is the time that a kernel's compulsory bytes or its operations take at what
+this GPU was measured to reach in the same run. On a CPU sides take turns, as in `torch_cpu`. A case is a process of its
+own: one that dies is a row. What a slow case waits for is listed: kernels and operators with their times, and why they
+are not one.
 
     python -m benchmarks.population --family convolution,sum      some families
     python -m benchmarks.population --device cpu --threads 1      on a CPU; --avx2 takes AVX-512 away
@@ -454,10 +455,11 @@ class Worker:
         return self.row | json.loads(said) | ({"noted": noted} if noted else {})
 
 
-def rows_of(args: Any, families: Mapping[str, Family], env: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Rows of all cases: some are compiled and checked side by side, then each is timed alone."""
+def rows_of(
+    args: Any, families: Mapping[str, Family], env: Mapping[str, str], numbers: Iterator[int]
+) -> Iterator[dict[str, Any]]:
+    """Rows of numbered cases: some are compiled and checked side by side, then each is timed alone."""
     until, seconds = time.monotonic() + args.budget, SECONDS_FOR_A_CASE[args.kind]
-    numbers = iter(range(args.count))
     begun = [Worker(n, args, families, env) for n in islice(numbers, args.jobs)]
     while begun:
         left = min((until - time.monotonic()) * (1 - FOR_TIMES), seconds)
@@ -472,6 +474,25 @@ def rows_of(args: Any, families: Mapping[str, Family], env: Mapping[str, str]) -
                 worker.go(seconds)
             yield worker.ended()
         begun = following
+
+
+def rows_of_gpus(
+    args: Any, families: Mapping[str, Family], env: Mapping[str, str], numbers: Iterator[int], gpus: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """`rows_of` on each GPU, side by side: each takes the next cases when it is done."""
+    rows = Queue[dict[str, Any] | None]()
+
+    def put(gpu: str) -> None:
+        try:
+            for row in rows_of(args, families, {**env, "CUDA_VISIBLE_DEVICES": gpu}, numbers):
+                rows.put(row)
+        finally:
+            rows.put(None)
+
+    for gpu in gpus:
+        threading.Thread(target=put, args=(gpu,), daemon=True).start()
+    for _ in gpus:
+        yield from iter(rows.get, None)
 
 
 def judged(row: dict[str, Any], peak: Mapping[str, float]) -> dict[str, Any]:
@@ -567,7 +588,9 @@ def main() -> None:
     parser.add_argument("--kind", choices=KINDS, default="kernel")
     parser.add_argument("--device", choices=("cuda", "cpu", "emulator"), default="cuda")
     parser.add_argument("--family", default="", help="some of the kind's, by commas")
-    parser.add_argument("--jobs", type=int, help="cases compiled side by side (12; on a CPU 1); each is timed alone")
+    parser.add_argument(
+        "--jobs", type=int, help="cases compiled side by side (12 a GPU; on a CPU 1); each is timed alone"
+    )
     parser.add_argument("--threads", type=int, default=1, help="of a CPU")
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="of a CPU, as in torch_cpu")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of a CPU")
@@ -592,26 +615,30 @@ def main() -> None:
     is_cpu = args.dry or args.spills or args.device != "cuda"
     args.jobs = args.jobs or (1 if is_cpu or args.tune else 12)
     peak = {} if is_cpu else reached()
+    gpus = [] if is_cpu else visible_gpus()
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
-        for row in rows_of(args, families, _environment(args, folder)):
+        env = _environment(args, folder, len(gpus))
+        numbers = iter(range(args.count))
+        found = rows_of_gpus(args, families, env, numbers, gpus) if gpus else rows_of(args, families, env, numbers)
+        for row in found:
             rows.append(judged(row, peak))
             if args.json:
-                head = {"gpu": "" if is_cpu else _gpu(), "threads": args.threads, **peak}
+                head = {"gpu": "" if is_cpu else _gpu(), "gpus": len(gpus), "threads": args.threads, **peak}
                 record.write(args.json, [head, *rows], args.seed)
     missing = getattr(sys.modules.get("benchmarks.population_models"), "MISSING", ())
     print(table(rows) + f"\nnot installed: {', '.join(missing)}" * bool(missing))
 
 
-def _environment(args: Any, folder: str) -> dict[str, str]:
-    """Of a case's process."""
+def _environment(args: Any, folder: str, gpus: int) -> dict[str, str]:
+    """Of a case's process, where so many GPUs have cases of their own."""
     from benchmarks.torch_cpu import ALLOCATOR
 
     cpu = args.device == "cpu"
     env = {**os.environ, **(ALLOCATOR if cpu else {}), "OMP_NUM_THREADS": str(args.threads if cpu else 1)}
     # 1: in the process, as cases are compiled side by side, and it is counted; tuned, it makes hundreds of kernels
     env |= {"GRAPHFUSE_CACHE": "0"} if args.onnx else {}  # the first call compiles
-    env["TORCHINDUCTOR_COMPILE_THREADS"] = str(os.cpu_count() if args.tune else 1)
+    env["TORCHINDUCTOR_COMPILE_THREADS"] = str((os.cpu_count() or 1) // max(1, gpus) if args.tune else 1)
     if args.avx2:
         from tools.without_avx512 import onnxruntime_without_avx512, without_avx512
 
@@ -627,6 +654,14 @@ def _environment(args: Any, folder: str) -> dict[str, str]:
             "MKL_ENABLE_INSTRUCTIONS": "AVX2",
         }
     return env
+
+
+def visible_gpus() -> list[str]:
+    """As CUDA_VISIBLE_DEVICES names them."""
+    import torch
+
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return named.split(",") if named else [str(i) for i in range(torch.cuda.device_count())]
 
 
 def _gpu() -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Iterator
+from threading import Barrier
 
 import pytest
 import torch
@@ -96,6 +98,20 @@ def test_an_export_that_fails_is_told() -> None:
     row = population.measured(case, Namespace(**vars(DRY) | {"onnx": True}))
     assert row["off"] == {}
     assert row["raised"].keys() == {"export"}
+
+
+def test_each_gpu_has_cases_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rows_of(args: Namespace, families: object, env: dict[str, str], numbers: Iterator[int]) -> Iterator[object]:
+        for number in numbers:
+            barrier.wait()  # both GPUs are at work
+            yield {"number": number, "gpu": env["CUDA_VISIBLE_DEVICES"], "set": env["SET"]}
+
+    barrier = Barrier(2, timeout=60)
+    monkeypatch.setattr(population, "rows_of", rows_of)
+    rows = list(population.rows_of_gpus(DRY, {}, {"SET": "1"}, iter(range(6)), ["0", "5"]))
+    assert sorted(r["number"] for r in rows) == list(range(6))
+    assert sorted(r["gpu"] for r in rows) == ["0"] * 3 + ["5"] * 3
+    assert {r["set"] for r in rows} == {"1"}
 
 
 def test_errors_are_in_what_is_allowed() -> None:
