@@ -14,6 +14,7 @@ are not one.
 
     python -m benchmarks.population --family convolution,sum      some families
     python -m benchmarks.population --device cpu --threads 1      on a CPU; --avx2 takes AVX-512 away
+    python -m benchmarks.population --seed 7 --numbers 17,102     some cases again
     python -m benchmarks.population --device cpu --one 17         a case in this process
     python -m benchmarks.population --device cpu --kind model --onnx
                                                                   inference, exported to ONNX, beside ONNX Runtime
@@ -585,6 +586,7 @@ def main() -> None:
     parser = arguments(__doc__, budget=600, dry=True)
     parser.add_argument("--seed", type=int, help="the commit's, if there is none")
     parser.add_argument("--count", type=int, default=40)
+    parser.add_argument("--numbers", default="", help="of cases, by commas, instead of the first of them")
     parser.add_argument("--kind", choices=KINDS, default="kernel")
     parser.add_argument("--device", choices=("cuda", "cpu", "emulator"), default="cuda")
     parser.add_argument("--family", default="", help="some of the kind's, by commas")
@@ -619,7 +621,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         env = _environment(args, folder, len(gpus))
-        numbers = iter(range(args.count))
+        numbers = iter([int(n) for n in args.numbers.split(",")] if args.numbers else range(args.count))
         found = rows_of_gpus(args, families, env, numbers, gpus) if gpus else rows_of(args, families, env, numbers)
         for row in found:
             rows.append(judged(row, peak))
