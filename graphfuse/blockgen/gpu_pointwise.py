@@ -33,7 +33,7 @@ from graphfuse.blockgen.pointwise import walked
 from graphfuse.blockgen.tiling import cost_per_element
 from graphfuse.dialects import graph
 from graphfuse.ir.core import Attr, Func, attr_ints
-from graphfuse.symbolic import Dim
+from graphfuse.symbolic import Dim, exact_div
 from graphfuse.targets.machine import SCHEDULERS, WARP
 
 TURNED = 64
@@ -132,7 +132,7 @@ class Tiling:
         fast = self._fast_dims()
         widths = self._widths(fast, elements)
         if len(fast) == 1 and self._flattens(widths):
-            grid, tile = self._emit_flat(elements)
+            grid, tile = self._emit_flat(elements, per_thread)
         else:
             grid, tile = self._emit_tile(widths)
         work = 1 + round(tile * cost_per_element(self.kernel.machine.core, self.ops)) // 64
@@ -220,9 +220,9 @@ class Tiling:
         for extent, width in zip(self.extents, widths, strict=True):
             if isinstance(extent, int):
                 covered, wanted = covered * (-(-extent // width) * width), wanted * extent
-        if self._has_digits():
-            return covered > wanted * SPARE_DIGITS
         if not self._aligned():
+            if self._has_digits():
+                return covered > wanted * SPARE_DIGITS
             return covered > wanted * SPARE_REPEATED or not self._repeats()
         return covered > wanted * SPARE
 
@@ -252,10 +252,19 @@ class Tiling:
         grid = self._over(self.extents, dict(enumerate(widths)), lambda at: at)
         return grid, math.prod(widths)
 
-    def _emit_flat(self, elements: int) -> tuple[Dim, int]:
-        space, total = self.kernel.space, positions(self.extents)
-        width = min(elements, power_of_two(at_most(total, space.ranges)))
-        return self._over([total], {0: width}, lambda at: unravel(at[0], self.extents, space)), width
+    def _emit_flat(self, elements: int, per_thread: int) -> tuple[Dim, int]:
+        """A lane along positions; where rows are whole vectors along those of vectors, so that each has its digits once."""
+        space, row = self.kernel.space, self.extents[-1]
+        length = min(per_thread, vector(element_of(self.kernel.outputs[0]))) if self._aligned() else 1
+        vectors = [*self.extents[:-1], exact_div(row, length) or row]
+        total = positions(vectors)
+        width = min(elements // length, power_of_two(at_most(total, space.ranges)))
+
+        def unmerged(at: Index) -> Index:
+            *outer, last = unravel(at[0], vectors, space)
+            return (*outer, last * length + at[1])
+
+        return self._over([total, length], {0: width, 1: length}, unmerged), width * length
 
     def _over(self, extents: Sequence[Dim], widths: Mapping[int, int], unmerged: Callable[[Index], Index]) -> Dim:
         """Compute every tile of extents, given where positions of these are along the dims; the grid."""
