@@ -13,12 +13,16 @@ from dataclasses import dataclass
 from graphfuse.blockgen.access import Accesses, Merged, Walk, merged_index
 from graphfuse.blockgen.evaluate import Lane, Yielded
 from graphfuse.blockgen.gpu_tiles import (
+    LINE,
     SECTOR_BYTES,
     SHARES,
+    apart,
+    as_one,
     at_most,
     fitting,
     in_whole_or_part,
     over_tiles,
+    short_tail,
     tiled_programs,
     warps_for,
 )
@@ -35,8 +39,6 @@ from graphfuse.symbolic import Dim
 
 TILE = 4096
 """Elements of a program's tile when the reduced axes are long."""
-LINE = 32
-"""Neighbours in memory that a tile has at least, if there are so many."""
 
 
 def find(kernel: Kernel) -> Op | None:
@@ -105,7 +107,10 @@ class AxisReduction:
         self.last = last
         """For a search: whether the last of equal elements is wanted. None: a reduction."""
         self.shape, self.axes = terms.shape, terms.axes
-        self.dims = self._merged()
+        self.memory = self._merged()
+        """Dims that are one in all memory."""
+        self.tail = short_tail(self.memory, self.axes)
+        self.dims = [*self.memory[: -len(self.tail)], as_one(self.tail)] if self.tail else self.memory
         self.reduced = [i for i, d in enumerate(self.dims) if d.first in self.axes]
         self.kept = [i for i in range(len(self.dims)) if i not in self.reduced]
         self.along = self.reduced[-1]
@@ -208,7 +213,9 @@ class AxisReduction:
         where: list[Dim] = [0] * len(self.dims)
         for i, x in zip((*self.kept, *self.reduced), (*kept, *reduced), strict=True):
             where[i] = x
-        return merged_index(len(self.shape), self.dims, where)
+        if self.tail:
+            where[-1:] = apart(self.tail, where[-1], self.kernel.space)
+        return merged_index(len(self.shape), self.memory, where)
 
     def _walk(
         self, at: Index, kept: Sequence[Lane], step: Callable[[Value, Dim, Carried], Yielded], start: Carried

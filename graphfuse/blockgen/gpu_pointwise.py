@@ -253,7 +253,7 @@ class Tiling:
         return grid, math.prod(widths)
 
     def _emit_flat(self, elements: int, per_thread: int) -> tuple[Dim, int]:
-        """A lane along positions; where rows are whole vectors along those of vectors, so that each has its digits once."""
+        """A lane along positions; where rows are whole vectors one of these, so that each has its digits once."""
         space, row = self.kernel.space, self.extents[-1]
         length = min(per_thread, vector(element_of(self.kernel.outputs[0]))) if self._aligned() else 1
         vectors = [*self.extents[:-1], exact_div(row, length) or row]

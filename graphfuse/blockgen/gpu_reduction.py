@@ -15,11 +15,14 @@ from dataclasses import dataclass
 from functools import partial, reduce
 
 from graphfuse.blockgen import gpu_axis_reduction
-from graphfuse.blockgen.access import Merged
+from graphfuse.blockgen.access import Merged, merged_index
 from graphfuse.blockgen.evaluate import Lane, Yielded, accumulator, lane_over
 from graphfuse.blockgen.gpu_tiles import (
+    LINE,
     SECTOR_BYTES,
     VECTOR_BYTES,
+    apart,
+    as_one,
     at_most,
     fitting,
     in_chunks,
@@ -29,6 +32,7 @@ from graphfuse.blockgen.gpu_tiles import (
     neighbours,
     over_tiles,
     power_of_two,
+    short_tail,
     tiled_programs,
     warps_for,
 )
@@ -57,8 +61,6 @@ CHUNK = 4096
 """Elements of a longer row that are in flight at once."""
 TOGETHER = 4
 """Chunks whose largest element is found before what came before is scaled down."""
-LINE = 32
-"""Neighbours in memory that a tile has at least, where rows are not contiguous."""
 FEW_WARPS = 8
 """Of short rows for each multiprocessor: up to so many, a warp has fewer elements."""
 REPEATS = (graph.broadcast, graph.full, graph.iota)
@@ -100,6 +102,21 @@ class _GpuRows(RowKernel):
     """The lane over these."""
     widths: Sequence[int] = ()
     """Lanes along the dims of a row that is walked."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel)
+        self.tail = short_tail(sorted((*self.outer, *self.row), key=lambda d: d.first), self.axes)
+        """Kept dims that are one of `outer`."""
+        if self.tail:
+            self.outer = [*self.outer[: -len(self.tail)], as_one(self.tail)]
+
+    def index(self, row: Index) -> Index:
+        """The index into the domain at a position of the row."""
+        if not self.tail:
+            return super().index(row)
+        *at, last = self.at
+        dims = [*self.outer[:-1], *self.tail, *self.row]
+        return merged_index(len(self.domain), dims, (*at, *apart(self.tail, last, self.kernel.space), *row))
 
     def emit(self) -> Func:
         """The kernel for the rows' length, as far as it is known."""

@@ -6,17 +6,18 @@ vectors are as wide as alignment allows, and with limits for the programs at the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from graphfuse.blockgen.access import Merged
 from graphfuse.blockgen.evaluate import Lane, Yielded, lane_over
-from graphfuse.blockgen.index import Index
+from graphfuse.blockgen.index import Index, IndexSpace, unravel
 from graphfuse.blockgen.kernel import Kernel
 from graphfuse.blockgen.loops import Carried, programs
 from graphfuse.dialects import block
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I64, Scalar
-from graphfuse.symbolic import Dim, Ranges, bounds, ceildiv, exact_div, floordiv
+from graphfuse.symbolic import Dim, Ranges, bounds, ceildiv, exact_div, floordiv, product, static
 from graphfuse.targets.machine import WARP
 
 AtChunk = Callable[[Lane, Dim, Carried], Yielded]
@@ -28,6 +29,8 @@ VECTOR_BYTES = 16
 """What one thread moves with one instruction at most."""
 SECTOR_BYTES = 32
 """The least that memory moves."""
+LINE = 32
+"""Neighbours in memory that a tile has at least, if there are so many, where rows are not contiguous."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,28 @@ def fitting(extent: Dim, least: int, most: int, ranges: Ranges, slack: float = 0
     return max(n for n in sizes if covered[n] <= best * (1 + slack))
 
 
+def short_tail(dims: Sequence[Merged], axes: Collection[int]) -> Sequence[Merged]:
+    """The kept dims behind all reduced ones, where the last has fewer than `LINE` neighbours, and they are several.
+
+    One lane over their positions reads what lanes over each would read a few neighbours at a time.
+    """
+    behind = next((i for i in range(len(dims), 0, -1) if dims[i - 1].first in axes), 0)
+    tail = dims[behind:] if behind else ()
+    if len(tail) < 2 or not all(isinstance(d.extent, int) for d in tail):
+        return ()
+    return tail if static(tail[-1].extent) < LINE else ()
+
+
+def as_one(tail: Sequence[Merged]) -> Merged:
+    """The dim whose positions have the positions of several as digits."""
+    return Merged(tail[0].first, tail[-1].last, product([d.extent for d in tail]))
+
+
+def apart(tail: Sequence[Merged], position: Dim, space: IndexSpace) -> Index:
+    """The positions along several dims at a position along `as_one` of them."""
+    return unravel(position, [d.extent for d in tail], space)
+
+
 def warps_for(elements: int, per_thread: int, most: int = 8) -> int:
     """How many warps hold `elements` at about `per_thread` each."""
     return max(1, min(most, power_of_two(-(-elements // (WARP * per_thread)))))
@@ -94,7 +119,7 @@ def lines_of_program(kernel: Kernel, lines: Dim, size: int, wanted: int, least: 
 def neighbours(kernel: Kernel, lines: Dim, most: int, least: int = 1) -> int:
     """Lines side by side in memory for a program, up to whole sectors; fewer where multiprocessors would idle."""
     total = at_most(lines, kernel.space.ranges)
-    while most > least and total < most * kernel.machine.multiprocessors // 2:
+    while most > least and total < most * kernel.machine.multiprocessors:
         most //= 2
     return most
 

@@ -243,8 +243,14 @@ def _columns_first(op: Op, programs: Programs) -> tuple[list[int], _Parts] | Non
         return None
     (first, after), (inner, end) = runs
     sizes = [shape[a] for a in axes]
-    is_long = all(isinstance(d, int) for d in sizes) and programs.most(sizes) >= LONG_ROW
-    if not is_long or end != len(shape) or programs.most(shape[inner:]) >= LINE:
+    if (
+        end != len(shape)
+        or not all(isinstance(d, int) for d in sizes)
+        or (row := static(product(shape[inner:]))) >= LINE
+    ):
+        return None
+    beside = LINE >> (row - 1).bit_length()  # groups whose rows one program reads, for whole sectors
+    if programs.most(sizes) * beside < LONG_ROW:
         return None
     own = [*range(first, after)]
     busy = programs.most(shape[:first]) * -(-programs.most(shape[after:]) // LINE)

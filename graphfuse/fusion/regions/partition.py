@@ -13,7 +13,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import networkx as nx
@@ -37,6 +37,7 @@ from graphfuse.fusion.regions.legality import (
 )
 from graphfuse.fusion.regions.rules import ANY, Rules
 from graphfuse.ir.core import Block, Op, Trait, Value, attr_dims, attr_int, tensor_of
+from graphfuse.symbolic import product
 
 MOST_BESIDE = 8
 """Kernels that a short one is tried to be made with."""
@@ -214,9 +215,9 @@ class _Partitioner:
         self._pair(group)
 
     def _pair(self, group: Group) -> None:
-        if (key := self._likeness(group)) is not None:
+        for key in self._likenesses(group):
             others = self.alike[key] = [g for g in self.alike[key] if g in self.view and g is not group]
-            found = [g for g in others if self._likeness(g) == key]
+            found = [g for g in others if key in self._likenesses(g)]
             others.append(group)
             for first in found[-MOST_BESIDE:] if self.gathers else found[:1]:
                 self._weigh(*sorted((first, group), key=self.order.__getitem__))
@@ -227,15 +228,20 @@ class _Partitioner:
             places = self.position[self._reader(first, second)], -first.index
             heapq.heappush(self.queue, (-union.saved, *places, next(self.ties), union))
 
-    def _likeness(self, group: Group) -> object | None:
-        """What it has in common with those that could be made beside it: all that it reads, or what it multiplies."""
+    def _likenesses(self, group: Group) -> Sequence[object]:
+        """What it has in common with those that could be made beside it: what it multiplies, or reads.
+
+        Sums of the same rows read one whole operand once, whatever else each reads; others need all that they read.
+        """
         if group.kind == "contraction":
-            return form_of(group)
+            return [form] if (form := form_of(group)) is not None else []
         if self.gathers:
-            return (group.kind, group.domain, group.axes) if self._is_short(group) else None
-        if not is_simple(group) or not self.traffic[group].reads:
-            return None
-        return group.domain, frozenset(self._origin(v) for v in self.traffic[group].reads)
+            return [(group.kind, group.domain, group.axes)] if self._is_short(group) else []
+        reads = self.traffic[group].reads
+        if group.kind == "reduction":
+            whole = [v for v in reads if product(tensor_of(v).shape) == product(group.domain)]
+            return [(group.domain, group.axes, self._origin(v)) for v in whole]
+        return [(group.domain, frozenset(map(self._origin, reads)))] if is_simple(group) and reads else []
 
     def _is_short(self, group: Group) -> bool:
         """Whether a kernel takes less time than its launch, and writes its results in their own order."""

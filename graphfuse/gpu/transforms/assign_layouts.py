@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from graphfuse.dialects import block, control, effects, gpu
@@ -127,9 +127,28 @@ class _Wanted:
         t = value.type
         if isinstance(t, Tile):
             weight = t.elements * t.elem.bytes * factor
-            if op.kind is block.load and _is_repeated(self.facts[op.operands[1]]):
+            if op.kind is block.load and (_is_repeated(self.facts[op.operands[1]]) or self._is_outvoted(op, t)):
                 weight = 0.0
             yield Seed(weight, value, coalesced(self.func, op, t, self.warps, self.facts))
+
+    def _is_outvoted(self, op: Op, type_: Tile) -> bool:
+        """Whether no two elements of a load are known to be neighbours, and most accesses of such tiles have some."""
+        if max(self.facts[op.operands[1]].contiguity) > 1:
+            return False
+        vectors = self._vectors[type_.shape]
+        return 2 * sum(vectors) > len(vectors)
+
+    @functools.cached_property
+    def _vectors(self) -> Mapping[tuple[int, ...], list[bool]]:
+        """By the shape of a tile: of each access, whether neighbours are known to be."""
+        found: dict[tuple[int, ...], list[bool]] = {}
+        for op in self.func.walk():
+            if op.kind in (block.load, block.load_view, block.store, block.store_view):
+                t = (op.operands[2] if op.kind in (block.store, block.store_view) else op.result).type
+                if isinstance(t, Tile):
+                    is_vector = max(access_info(self.func, op, self.facts).contiguity) > 1
+                    found.setdefault(t.shape, []).append(is_vector)
+        return found
 
     # spreading
 
