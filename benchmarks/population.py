@@ -77,6 +77,8 @@ MODES = {
 TURNS = ("imported", "checked")
 KINDS = {"kernel": "population_kernels", "layer": "population_layers", "model": "population_models"}
 ROUNDS = 9
+CALLS_FOR_MEMORY = 3
+"""One runs as it is, one is recorded, one is replayed."""
 NOTED = ("spills", "to torch: ", "not recorded")
 """What is kept of a case's log."""
 
@@ -166,7 +168,10 @@ class Subject:
         return [o.double() for o in (*outs, *(p.grad for p in self.trained if p.grad is not None))]
 
     def peak(self, called: Callable[..., Any]) -> int:
-        """Bytes that the first call takes on the GPU besides what was there: later ones may be recorded."""
+        """Bytes that the first calls take on the GPU, recorded or not, besides what is there when it is least.
+
+        What another side of the case has kept is freed on the way, so that what was there before says nothing.
+        """
         import torch
         from torch.utils._pytree import tree_leaves
 
@@ -174,10 +179,23 @@ class Subject:
             self.sums(tree_leaves(self.called(*self.given)))
         gc.collect()  # what eager's graph had kept
         torch.cuda.synchronize()
-        before = torch.cuda.memory_allocated()
-        torch.cuda.reset_peak_memory_stats()
-        self.step(called)()
-        return torch.cuda.max_memory_allocated() - before
+        history = torch.cuda.memory._record_memory_history
+        history("all", context=None, stacks="python", clear_history=True)
+        step = _marking(self, self.step(called))
+        for _ in range(CALLS_FOR_MEMORY):
+            step()
+        traces = torch.cuda.memory._snapshot()["device_traces"][torch.cuda.current_device()]
+        history(None)
+        return risen([(str(e["action"]), int(e["size"])) for e in traces])
+
+
+def risen(events: Sequence[tuple[str, int]]) -> int:
+    """The bytes by which what is allocated is most above what was least before, of an allocator's events."""
+    now = least = most = 0
+    for action, nbytes in events:
+        now += {"alloc": nbytes, "free_requested": -nbytes}.get(action, 0)
+        least, most = min(least, now), max(most, now - least)
+    return most
 
 
 def assembled(case: Case) -> dict[str, Any]:
@@ -348,7 +366,12 @@ def _stepping(subject: Subject, called: Callable[..., Any]) -> Call:
 
     if subject.case.trains and subject.optimiser is None:
         subject.optimiser = torch.optim.AdamW(subject.trained, lr=1e-6, fused=True)
-    step = subject.step(called)
+    return _marking(subject, subject.step(called))
+
+
+def _marking(subject: Subject, step: Call) -> Call:
+    """Training steps of models tell torch's recordings where they begin."""
+    import torch
 
     def marked() -> Any:
         torch.compiler.cudagraph_mark_step_begin()
@@ -461,6 +484,7 @@ def rows_of(
 ) -> Iterator[dict[str, Any]]:
     """Rows of numbered cases: some are compiled and checked side by side, then each is timed alone."""
     until, seconds = time.monotonic() + args.budget, SECONDS_FOR_A_CASE[args.kind]
+    since, longest = time.monotonic(), seconds / 4
     begun = [Worker(n, args, families, env) for n in islice(numbers, args.jobs)]
     while begun:
         left = min((until - time.monotonic()) * (1 - FOR_TIMES), seconds)
@@ -468,7 +492,9 @@ def rows_of(
             if worker.waited_for():
                 worker.go(left)
         ready = [worker for worker in begun if worker.waited_for()]
-        more = islice(numbers, args.jobs) if time.monotonic() < until - seconds / 4 else ()
+        now = time.monotonic()
+        longest, since = max(longest, now - since), now
+        more = islice(numbers, args.jobs) if now < until - longest / (1 - FOR_TIMES) else ()
         following = [Worker(n, args, families, env) for n in more]
         for worker in begun:
             if worker in ready:

@@ -428,6 +428,9 @@ class Executable:
     `shared` are outputs, by number, each with the input whose memory the caller gives it: what the plan does not write
     of such an output is what the input holds.
 
+    `over` are buffers of the plan's arena, by number, each with the input that is not read any more when the buffer is
+    written first: a caller that does not need the input may give its memory to the buffer.
+
     `checks` are those of values that it makes as it runs: it reports on them in one output more than its signature has.
 
     A model with host code is `parts`, compiled each by itself, and the `host` program that runs them; it has no plan
@@ -448,6 +451,7 @@ class Executable:
     parts: tuple[Executable, ...] = ()
     checks: tuple[Check, ...] = ()
     shared: tuple[tuple[int, int], ...] = ()
+    over: tuple[tuple[int, int], ...] = ()
 
     @property
     def results(self) -> tuple[TensorSpec, ...]:

@@ -332,6 +332,7 @@ _PROGRAM: dict[str, Form[Any]] = {
     "meta": OBJECT,
     "checks": optional(listed(Form[Check](lambda check: _CHECK_ROW.write(check.attr), _read_check))),
     "shared": optional(listed(row(integer(), integer()))),
+    "over": optional(listed(row(integer(), integer()))),
 }
 
 

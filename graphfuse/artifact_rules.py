@@ -194,6 +194,12 @@ def _check_buffers(executable: Executable) -> None:
             raise ArtifactError(f"output {output} shares memory with input {number}: expected numbers of both")
         if signature.outputs[output].nbytes != signature.inputs[number].nbytes:
             raise ArtifactError(f"output {output} shares memory with input {number}, which is of another size")
+    arena = {i: b.nbytes for i, b in enumerate(executable.plan.buffers) if b.kind == "arena"}
+    for number, given in executable.over:
+        if number not in arena or given >= len(signature.inputs) or signature.inputs[given].nbytes != arena[number]:
+            raise ArtifactError(
+                f"buffer {number} in the place of input {given}: expected one of the arena, of its size"
+            )
     # an output without a buffer would hand the caller memory nobody wrote
     if sorted(outputs) != list(range(len(known["output"]))):
         raise ArtifactError(f"expected one buffer for each of {len(known['output'])} outputs")

@@ -32,7 +32,7 @@ from graphfuse.dialects.ranges import ranges_of
 from graphfuse.errors import VerifyError
 from graphfuse.fusion.regions.outline import kernel_text
 from graphfuse.fusion.regions.partition import Decision
-from graphfuse.fusion.regions.plan import KernelCall, Planned, plan
+from graphfuse.fusion.regions.plan import KernelCall, Planned, over_pairs, plan
 from graphfuse.fusion.regions.traffic import bytes_read_by, stored
 from graphfuse.ir import snapshots
 from graphfuse.ir.core import Func, Op, Value, attr_dim, attr_ints, attr_strs, tensor_of
@@ -116,6 +116,9 @@ def _lowered(
         op = region_ops[name]
         op = replace(op, attrs={**op.attrs, "schedule": schedule}) if schedule else op
         kernel = backend.lower_region(op, name, ranges, machine)
+        if pairs := over_pairs(op):
+            overlap = tuple((operand, len(op.operands) + result) for operand, result in pairs)
+            kernel = replace(kernel, attrs={**kernel.attrs, "inplace": overlap})
         kernel = snapshots.after(kernel, snapshots.Place("block", name, 0, "lower-region"))
         return backend.rounded(kernel, options.numerics)
 
@@ -200,6 +203,7 @@ def _made(done: Stages, target: Target, options: Options) -> Executable:
         ledger=[_decision(d) for d in done.ledger],
         checks=checks_of(done.graph.attrs.get(ATTR, ())),
         shared=planned.shared,
+        over=planned.over,
         meta={"numerics": options.numerics, "precision": options.precision, "fuse": options.fuse},
     )
 

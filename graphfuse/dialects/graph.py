@@ -560,7 +560,13 @@ def topk(x: Type, *, k: Dim, axis: int, largest: bool = True) -> tuple[Type, Typ
 
 @opdef("graph.region", Trait.PURE, Trait.ISOLATED)
 def region(
-    *inputs: Type, kernel: str, kind: str, in_place: tuple[int, ...] = (), schedule: str = "", bodies: tuple[Block, ...]
+    *inputs: Type,
+    kernel: str,
+    kind: str,
+    in_place: tuple[int, ...] = (),
+    over: tuple[tuple[int, ...], ...] = (),
+    schedule: str = "",
+    bodies: tuple[Block, ...],
 ) -> tuple[Type, ...]:
     """The graph ops of one kernel: operands are read from memory, what the body yields is written to memory.
 
@@ -568,12 +574,18 @@ def region(
     chooses.
 
     The first results are written over the operands with the numbers `in_place`: their memory holds them already, and
-    the kernel, which does not read them elsewhere, stores what scatters change.
+    the kernel, which does not read them elsewhere, stores what scatters change. Of the numbers `over` of an operand
+    and a result each, the result may lie where the operand does.
     """
     _one_body(bodies, inputs)
     body, yielded = bodies[0], bodies[0].terminator.operands
     if len(in_place) > len(yielded) or len(set(in_place)) != len(in_place):
         raise VerifyError(f"in_place names an operand for each of the first results, got {in_place}")
+    for pair in over:
+        both = zip((body.params.values, yielded), pair, strict=False)
+        sizes = [(t.elem, t.nbytes) for v, i in both if 0 <= i < len(v) for t in (tensor(v[i].type),)]
+        if len(pair) != 2 or len(sizes) != 2 or sizes[0] != sizes[1]:
+            raise VerifyError(f"over names an operand and a result of its size, got {pair}")
     for number, value in zip(in_place, yielded, strict=False):
         if not 0 <= number < len(inputs):
             raise VerifyError(f"in_place names operand {number} of {len(inputs)}")

@@ -15,6 +15,7 @@ from graphfuse.dialects.ranges import ranges_of
 from graphfuse.fusion.regions.compute_again import compute_again
 from graphfuse.fusion.regions.partition import Decision
 from graphfuse.fusion.regions.rules import Rules
+from graphfuse.fusion.regions.write_over import write_over
 from graphfuse.gpu import lower as gpu
 from graphfuse.gpu.alignment import with_alignments
 from graphfuse.gpu.code import Made, generated, gpu_code, gpu_kernels
@@ -79,7 +80,8 @@ class Backend:
         self.target = target
         self.machine, self.note = GPUS[target.cpu].machine, GPUS[target.cpu].note
         costs = self.machine.kernels
-        self.region_passes: tuple[Pass, ...] = (compute_again.given(launch_bytes=int(costs.launch / costs.byte)),)
+        again = compute_again.given(launch_bytes=int(costs.launch / costs.byte))
+        self.region_passes: tuple[Pass, ...] = (again, write_over)
 
     def graph_passes(self, options: Options) -> tuple[Pass, ...]:
         """Halves, masks and rows as tensor cores take them."""

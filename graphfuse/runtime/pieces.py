@@ -6,6 +6,7 @@ what the forward kept, layer by layer, and writes gradients as it goes: in piece
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -40,22 +41,25 @@ class Piece:
     """Those that no later piece touches."""
 
 
-def apart(executable: Executable) -> tuple[Executable, tuple[int, ...]]:
-    """The executable with its large intermediate tensors as further outputs, and the bytes of each of those.
+def apart(executable: Executable) -> tuple[Executable, tuple[tuple[int, int | None], ...]]:
+    """The executable with its large intermediate tensors as further outputs.
+
+    Of each the bytes, and the number of an input that it may be in the place of.
 
     An arena is as long as where it is fullest, while inputs and outputs may be most at another time.
     """
-    sizes: list[int] = []
+    made: list[tuple[int, int | None]] = []
+    over = dict(executable.over)
     outputs = sum(b.kind == "output" for b in executable.plan.buffers)
 
-    def moved(b: Buffer) -> Buffer:
+    def moved(number: int, b: Buffer) -> Buffer:
         if b.kind != "arena" or not isinstance(b.nbytes, int) or b.nbytes < APART_BYTES:
             return b
-        sizes.append(b.nbytes)
-        return replace(b, kind="output", index=outputs + len(sizes) - 1)
+        made.append((b.nbytes, over.get(number)))
+        return replace(b, kind="output", index=outputs + len(made) - 1)
 
-    plan = replace(executable.plan, buffers=tuple(map(moved, executable.plan.buffers)))
-    return replace(executable, plan=plan), tuple(sizes)
+    plan = replace(executable.plan, buffers=tuple(itertools.starmap(moved, enumerate(executable.plan.buffers))))
+    return replace(executable, plan=plan, over=()), tuple(made)
 
 
 def pieces_of(bound: Bound) -> tuple[Piece, ...]:

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -27,6 +28,7 @@ from graphfuse.torch.build import target_of
 from graphfuse.torch.check import Promises
 from graphfuse.torch.compile import CompiledGraph, compile_graph
 from graphfuse.torch.cuda_graphs import recording_of
+from graphfuse.torch.cut import DONATED
 from graphfuse.torch.decompositions import decompositions
 from graphfuse.torch.kept import is_row_major, kept_otherwise
 from graphfuse.torch.options import TorchOptions, options_of
@@ -135,13 +137,17 @@ def _compile(
         node.meta["val"] = given  # what is kept for the backward may lie otherwise than when it was traced
     kept = kept_otherwise(places[: count_tangents(gm)]) if kind == "bw" else {}
     context = TracingContext.try_get()
+    if kind == "bw" and context is not None and context.fw_metadata is not None:
+        for i in vars(context.fw_metadata).get(DONATED, ()):
+            places[i].meta[DONATED] = True
     known = context.fw_metadata if context is not None and kind == "fw" else None
     compiled = compile_graph(
         gm, options, None if known is None else known.num_forward_returns, kept, [n for n in row_major if n in kept]
     )
     if known is not None and (donated := known.bw_donated_idxs):
-        # nothing is written into what is kept for the backward, which may run again (`retain_graph=True`). It is the
-        # list that torch looks at when it runs
+        # a backward that may run again (`retain_graph=True`) writes over nothing that is kept for it: torch, which
+        # looks at this list when it runs, has nothing to refuse
+        vars(known)[DONATED] = tuple(donated)
         donated.clear()
     if record is not None:
         record(kind, compiled)
@@ -159,6 +165,7 @@ def _compile(
     static = _static(gm, kind)
     recording, why = recording_of(gm, kind, static, compiled.cut.reasons)
     if recording is not None:
+        recording = replace(recording, overwrites=any(part.overwrites for part in compiled.parts))
         return saved(compiled.module, promises=promises, recording=recording)
     gpu = _gpu(gm)
     module, stretches = in_stretches(compiled.module, kind, static, gpu) if gpu else (compiled.module, {})

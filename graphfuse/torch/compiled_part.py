@@ -75,6 +75,12 @@ def array_around(tensor: torch.Tensor, lead: int, count: int) -> torch.Tensor:
     return made
 
 
+def keeps_graph() -> bool:
+    """Whether the backward that runs may run again; so it is where none runs."""
+    core: Any = torch._C
+    return core._autograd._get_current_graph_task_keep_graph()
+
+
 def _itself(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
@@ -115,8 +121,10 @@ class CompiledPart(torch.nn.Module):
         self.launches = sum(1 for _ in executable.plan.walk())
         self.in_pieces = self.launches >= LEAST_LAUNCHES
         """Whether inputs that nobody else holds are freed on the way: then `run` is what to call."""
-        self._temporary: tuple[int, ...] = ()
-        """Bytes of large intermediate tensors that are outputs of what runs in pieces on a GPU."""
+        self._temporary: tuple[tuple[int, int | None], ...] = ()
+        """Of large intermediate tensors, which are outputs of what runs in pieces on a GPU: see `apart`."""
+        self.overwrites = self.in_pieces and bool(executable.over)
+        """Whether inputs that were donated are written over, unless the backward may run again."""
         self.hastened: Callable[[Callable[..., Any]], None] | None = None
         """Is given, once it is known, a quicker function of the same arguments than `forward` is."""
         self._home: Direct | OnGpu | None = None
@@ -161,7 +169,10 @@ class CompiledPart(torch.nn.Module):
         for i, number in self.shared:
             makers[i] = partial(_itself, tensors[number])
         home = self._home or self._load()
-        makers += [partial(torch.empty, n, dtype=torch.uint8, device=self.device) for n in self._temporary]
+        once = self.overwrites and not keeps_graph()
+        for nbytes, number in self._temporary:
+            fresh = partial(torch.empty, nbytes, dtype=torch.uint8, device=self.device)
+            makers.append(fresh if number is None or not once else partial(_itself, tensors[number]))
         outs = home.run_in_pieces(values, tensors, makers, torch.Tensor.data_ptr, len(allocations))
         return self._finished(outs, values)
 

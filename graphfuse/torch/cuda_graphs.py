@@ -14,6 +14,7 @@ import torch
 from torch import fx
 
 from graphfuse.runtime.gpu.arrays import ALIGNMENT
+from graphfuse.torch.compiled_part import keeps_graph
 
 Boxed = Callable[[list[Any]], Any]
 
@@ -31,6 +32,8 @@ class Recording:
     outputs: int
     numbers: tuple[int, ...]
     """Inputs that are numbers: there is a recording for each set of values."""
+    overwrites: bool = False
+    """Whether it destroys what the forward kept, unless the backward may run again: that is not recorded then."""
 
 
 def recording_of(
@@ -116,7 +119,8 @@ def recorded(run: Boxed, recording: Recording, count: int) -> Boxed:
 
     def call(inputs: list[Any]) -> Any:
         numbers = tuple(inputs[i] for i in recording.numbers)
-        if numbers in ready and not any(inputs[i].data_ptr() % ALIGNMENT for i in recording.mutated):
+        kept = recording.overwrites and keeps_graph()
+        if numbers in ready and not kept and not any(inputs[i].data_ptr() % ALIGNMENT for i in recording.mutated):
             return made(inputs)
         ready.add(numbers)
         if recording.is_backward:

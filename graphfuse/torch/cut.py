@@ -284,6 +284,10 @@ def _regions(graph: fx.Graph, out: Cut) -> list[Region]:
     return regions
 
 
+DONATED = "donated"
+"""Metadata of inputs that nobody needs after the graph has run."""
+
+
 def part_of(graph: fx.Graph, out: Cut, nodes: list[fx.Node]) -> Part:
     """The nodes with the views they read through, what they read, and what others read of them."""
     inside = set(nodes)
@@ -305,7 +309,8 @@ def part_of(graph: fx.Graph, out: Cut, nodes: list[fx.Node]) -> Part:
     outputs = [n for n in graph.nodes if n in inside and _is_tensor(n) and _is_output(n, inside, out)]
     ordered = [n for n in graph.nodes if n in inside]
     given = [n for n in graph.nodes if n in inputs]
-    return Part(ordered, tuple(given), outputs, _shared(given, outputs, inside, out))
+    donated = [i for i, n in enumerate(given) if n.meta.get(DONATED) and all(u in inside for u in readers(n, out))]
+    return Part(ordered, tuple(given), outputs, _shared(given, outputs, inside, out), donated)
 
 
 def _shared(

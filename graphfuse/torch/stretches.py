@@ -179,6 +179,7 @@ class _Splitter:
             is_inference=kind == "inference",
             outputs=outputs,
             numbers=tuple(i for i, n in enumerate(stretch.inputs) if _is_number(n)),
+            overwrites=any(part.overwrites for n in stretch.members if (part := self._part(n)) is not None),
         )
 
 

@@ -226,3 +226,19 @@ func @f() {
   } : tensor<3x(t)xf32>
   return()
 }
+// -----
+func @f(%x: tensor<4xf32>) {
+  %r = graph.region(%x) {kernel = "k", kind = "pointwise", over = [[0, 1]]} do (%a: tensor<4xf32>) {  // error: graph.region: over names an operand and a result of its size, got (0, 1)
+    %s = graph.exp(%a) : tensor<4xf32>
+    yield(%s)
+  } : tensor<4xf32>
+  return(%r)
+}
+// -----
+func @f(%x: tensor<4xf32>) {
+  %r = graph.region(%x) {kernel = "k", kind = "pointwise", over = [[0, 0]]} do (%a: tensor<4xf32>) {  // error: graph.region: over names an operand and a result of its size, got (0, 0)
+    %s = graph.cast(%a) {to = f16} : tensor<4xf16>
+    yield(%s)
+  } : tensor<4xf16>
+  return(%r)
+}

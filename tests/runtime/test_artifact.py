@@ -443,6 +443,7 @@ BROKEN = [
         "a check names the undeclared symbol 'k'",
     ),
     (replace(GOOD, shared=((0, 9),)), "output 0 shares memory with input 9: expected numbers of both"),
+    (replace(GOOD, over=((0, 0),)), "buffer 0 in the place of input 0: expected one of the arena, of its size"),
     (replace(GOOD, shared=((0, 1),)), "output 0 shares memory with input 1, which is of another size"),
     (replace(GOOD, target="gpu"), "expected code for 'gpu', found cpu:host"),
     (replace(GOOD, kernels=GOOD.kernels * 2), "two kernels are called 'add'"),

@@ -114,6 +114,19 @@ def test_each_gpu_has_cases_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {r["set"] for r in rows} == {"1"}
 
 
+def test_memory_is_told_from_where_it_is_least() -> None:
+    events = [
+        ("alloc", 5),
+        ("free_requested", 9),
+        ("segment_alloc", 64),
+        ("alloc", 7),
+        ("free_requested", 7),
+        ("alloc", 4),
+    ]
+    assert population.risen(events) == 7
+    assert population.risen([("free_requested", 3)]) == 0
+
+
 def test_errors_are_in_what_is_allowed() -> None:
     exact, eager = torch.ones(4, dtype=torch.float64), torch.ones(4, dtype=torch.float64) + 1e-3
     assert population.off([exact + 2e-3], [exact], [eager]) < 1 < population.off([exact + 5e-3], [exact], [eager])

@@ -55,6 +55,8 @@ class Part:
     outputs: Sequence[fx.Node]
     shared: Sequence[tuple[int, int]] = ()
     """Outputs that are copied into inputs, whose old values nobody needs: they may be written there, by number."""
+    donated: Sequence[int] = ()
+    """Inputs, by number, that nobody needs afterwards: other tensors may be where they are."""
     laid: Mapping[fx.Node, Any] = field(default_factory=dict[fx.Node, Any])
     """Outputs that lie otherwise than traced, as fake tensors."""
 
@@ -165,6 +167,8 @@ def import_part(part: Part) -> Func:
     }
     if part.shared:
         attrs["shared"] = tuple(part.shared)
+    if part.donated:
+        attrs["donated"] = tuple(part.donated)
     attrs |= importer.watched.output(results)
     importer.e.op(control.return_, *results)
     func = dead_code(Func("main", importer.e.root.block(params), attrs))

@@ -2,7 +2,8 @@
 
 Buffers get lifetimes, not addresses: the runtime assigns offsets in one arena once shapes are known. Values that a
 reshape only renames share a buffer. What a region writes in place has the buffer of the operand where nobody reads that
-afterwards and a region of the same block has computed it; elsewhere the operand is copied first. A loop's carried
+afterwards and a region of the same block has computed it; elsewhere the operand is copied first. What a region may
+write over an operand has that one's buffer, if it is the arena's. A loop's carried
 values live in two halves of one buffer, read and written in turn (`offset = mod(t, 2) * size`), so a loop body never
 copies what it carries.
 """
@@ -16,7 +17,7 @@ from typing import cast
 from graphfuse.artifact import Buffer, BufferKind, Loop, Plan, Pointer, Scalar, Step
 from graphfuse.dialects import graph
 from graphfuse.fusion.regions.dataflow import operands_inside, root_of
-from graphfuse.ir.core import Block, Func, Op, Value, attr_dim, attr_ints, tensor_of
+from graphfuse.ir.core import Attr, Block, Func, Op, Value, attr_dim, attr_ints, tensor_of
 from graphfuse.ir.dense import Dense
 from graphfuse.symbolic import Dim, ceildiv, floordiv, minimum, mod, sym
 
@@ -41,6 +42,8 @@ class Planned:
     weights: list[Dense]
     shared: tuple[tuple[int, int], ...] = ()
     """Outputs that are to lie where inputs do: of those that `shared` of the function allows, what was made of."""
+    over: tuple[tuple[int, int], ...] = ()
+    """Buffers of the arena, each with the input in whose place it may be: from then on, nothing reads that."""
 
 
 @dataclass
@@ -59,6 +62,7 @@ class _Planner:
     now: int = 0
     shared: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
     """Buffers of inputs and outputs that are the same memory."""
+    over: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     _weight_buffers: dict[int, int] = field(default_factory=dict[int, int])
 
     def buffer(self, kind: BufferKind, nbytes: Dim, index: int = 0) -> int:
@@ -88,11 +92,11 @@ class _Planner:
 
     def shared_places(self, block: Block) -> None:
         """Give the parts of stacks, and what is written in place, the places of what becomes of them: that first."""
-        last, inside = _last_readers(block), set(block.ops)
+        last, inside = last_readers(block), set(block.ops)
         for op in reversed(block.ops[:-1]):
             for number, result in _in_place(op):
                 root = root_of(op.operands[number])
-                if _dies(root, op, last) and root.op in inside and root.op.kind in (graph.region, graph.empty):
+                if dies_in(root, op, last) and root.op in inside and root.op.kind in (graph.region, graph.empty):
                     self.where.setdefault(root, self.home(result))
             if op.kind is graph.concat:
                 home = self.home(op.result)
@@ -131,10 +135,21 @@ class _Planner:
             if source != read[number] and (source.buffer, read[number].buffer) not in self.shared:
                 out.append(self._copy(source, read[number], tensor_of(result).nbytes))
                 self.now += top
+        for number, result in over_pairs(op) if top else ():
+            self.lie_over(op.results[result], read[number])
         pointers = map(self.touch, (*read, *map(self.home, op.results)))
         scalars = (Scalar(sym(name)) for name in call.symbols)
         out.append(Step(kernel, (*pointers, *scalars), call.grid, call.work, op.loc.short if op.loc else ""))
         self.now += top
+
+    def lie_over(self, result: Value, operand: Pointer) -> None:
+        """Where a result goes that may be where an operand is: there, or where it would be if inputs were written."""
+        if result in self.where:
+            return
+        if self.buffers[operand.buffer].kind == "arena":
+            self.where[result] = operand
+        else:
+            self.over.append((self.home(result).buffer, self.buffers[operand.buffer].index))
 
     def loop(self, op: Op, out: list[Step | Loop], top: bool) -> None:
         """Copy the initial values in, run the body on alternating halves, leave the results where they are."""
@@ -185,31 +200,39 @@ def _in_place(op: Op) -> Iterator[tuple[int, Value]]:
 
 def shared_pairs(func: Func) -> list[tuple[int, int]]:
     """The pairs of an output and an input that may be one memory."""
-    pairs = func.attrs.get("shared", ())
-    assert isinstance(pairs, tuple), "pairs of numbers"
-    return [cast("tuple[int, int]", p) for p in pairs]
+    return _pairs(func.attrs.get("shared", ()))
+
+
+def _pairs(of: Attr) -> list[tuple[int, int]]:
+    assert isinstance(of, tuple), "pairs of numbers"
+    return [cast("tuple[int, int]", p) for p in of]
+
+
+def over_pairs(region: Op) -> list[tuple[int, int]]:
+    """The pairs of an operand and a result that may be one memory."""
+    return _pairs(region.attrs.get("over", ()))
 
 
 def _is_written_over(func: Func, output: Value, param: Value) -> bool:
     """Whether an output is what scatters make of a parameter, each the last reader of what it changes."""
-    last, value = _last_readers(func.body), root_of(output)
+    last, value = last_readers(func.body), root_of(output)
     while value != param:
         found = next((number for number, r in _in_place(value.op) if r == value), None) if value.op else None
         if value.op is None or found is None:
             return False
         before = root_of(value.op.operands[found])
-        if not _dies(before, value.op, last):
+        if not dies_in(before, value.op, last):
             return False
         value = before
     return root_of(output) != param
 
 
-def _dies(root: Value, op: Op, last: Mapping[Value, Op]) -> bool:
+def dies_in(root: Value, op: Op, last: Mapping[Value, Op]) -> bool:
     """Whether an op is the last reader of a value's memory, and reads it as one operand."""
     return last[root] is op and [root_of(v) for v in op.operands].count(root) == 1
 
 
-def _last_readers(block: Block) -> dict[Value, Op]:
+def last_readers(block: Block) -> dict[Value, Op]:
     """The last op that reads each value's memory, itself or through reshapes; the terminator where a stack has it."""
     out: dict[Value, Op] = {}
     for op in block.ops:
@@ -233,4 +256,4 @@ def plan(func: Func, calls: Mapping[str, KernelCall]) -> Planned:
         replace(b, first=planner.lives[i].first, last=planner.lives[i].last) if i in planner.lives else b
         for i, b in enumerate(planner.buffers)
     ]
-    return Planned(Plan(tuple(buffers), tuple(steps)), planner.weights, shared)
+    return Planned(Plan(tuple(buffers), tuple(steps)), planner.weights, shared, tuple(planner.over))
