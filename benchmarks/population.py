@@ -19,6 +19,7 @@ are not one.
     python -m benchmarks.population --device cpu --kind model --onnx
                                                                   inference, exported to ONNX, beside ONNX Runtime
     python -m benchmarks.population --kind layer --tune           mode="max-autotune" of both, one case after another
+    python -m benchmarks.population --kind model --memory         what each side takes of a GPU's memory
     python -m benchmarks.population --device emulator             small cases on an emulated GPU, not timed
     python -m benchmarks.population --dry                         no GPU: draws, compiles for the CPU and checks
     python -m benchmarks.population --spills                      no GPU: assembles for sm_90a; kernels that spill
@@ -67,6 +68,8 @@ FOR_TIMES = 0.3
 SLOW = 0.95
 """Below this ratio a case says what it waits for."""
 OURS = ("graphfuse", "untuned")
+PEERS = ("graphfuse", "inductor")
+"""Whose memory is compared."""
 MODES = {
     (False, False): None,
     (False, True): "reduce-overhead",
@@ -78,7 +81,7 @@ TURNS = ("imported", "checked")
 KINDS = {"kernel": "population_kernels", "layer": "population_layers", "model": "population_models"}
 ROUNDS = 9
 CALLS_FOR_MEMORY = 3
-"""One runs as it is, one is recorded, one is replayed."""
+"""One is recorded, others are replayed."""
 NOTED = ("spills", "to torch: ", "not recorded")
 """What is kept of a case's log."""
 
@@ -168,34 +171,21 @@ class Subject:
         return [o.double() for o in (*outs, *(p.grad for p in self.trained if p.grad is not None))]
 
     def peak(self, called: Callable[..., Any]) -> int:
-        """Bytes that the first calls take on the GPU, recorded or not, besides what is there when it is least.
-
-        What another side of the case has kept is freed on the way, so that what was there before says nothing.
-        """
+        """Bytes that calls after the first, which compiles, take on the GPU besides what was there before that."""
         import torch
-        from torch.utils._pytree import tree_leaves
 
         if self.case.training:
+            from torch.utils._pytree import tree_leaves
+
             self.sums(tree_leaves(self.called(*self.given)))
         gc.collect()  # what eager's graph had kept
-        torch.cuda.synchronize()
-        history = torch.cuda.memory._record_memory_history
-        history("all", context=None, stacks="python", clear_history=True)
-        step = _marking(self, self.step(called))
+        before = torch.cuda.memory_allocated()
+        step = _stepping(self, called)
+        step()
+        torch.cuda.reset_peak_memory_stats()
         for _ in range(CALLS_FOR_MEMORY):
             step()
-        traces = torch.cuda.memory._snapshot()["device_traces"][torch.cuda.current_device()]
-        history(None)
-        return risen([(str(e["action"]), int(e["size"])) for e in traces])
-
-
-def risen(events: Sequence[tuple[str, int]]) -> int:
-    """The bytes by which what is allocated is most above what was least before, of an allocator's events."""
-    now = least = most = 0
-    for action, nbytes in events:
-        now += {"alloc": nbytes, "free_requested": -nbytes}.get(action, 0)
-        least, most = min(least, now), max(most, now - least)
-    return most
+        return torch.cuda.max_memory_allocated() - before
 
 
 def assembled(case: Case) -> dict[str, Any]:
@@ -242,12 +232,33 @@ def measured(case: Case, args: Any) -> dict[str, Any]:
     """Errors and times of one case, in this process."""
     if args.spills:
         return assembled(case)
+    if args.memory:
+        return taken(case, args)
     if args.device != "emulator":
         return _measured(case, args, [])
     from benchmarks.emulated_torch import emulated
 
     with emulated() as reports:
         return _measured(case, args, reports)
+
+
+def taken(case: Case, args: Any) -> dict[str, Any]:
+    """Memory of each side, which has a process of its own: what one keeps, another frees."""
+    turn(TURNS[0], args)
+    if args.memory in PEERS:
+        import torch
+
+        subject = Subject(case, "cuda")
+        side: dict[str, Any] = {"backend": "inductor", "mode": "reduce-overhead"}
+        chosen = {"backend": Told().backend("reduce-overhead")} if args.memory == "graphfuse" else side
+        return {"bytes": subject.peak(torch.compile(_copied(subject.called), dynamic=False, **chosen))}
+    flags = [f"--{k}={getattr(args, k)}" for k in ("one", "seed", "kind", "family")]
+    command = [sys.executable, "-m", "benchmarks.population", *flags]
+    sides = {
+        side: subprocess.Popen([*command, f"--memory={side}"], stdout=subprocess.PIPE, text=True) for side in PEERS
+    }
+    said = {side: process.communicate()[0].splitlines() for side, process in sides.items()}
+    return {"memory": {side: json.loads(lines[-1])["bytes"] for side, lines in said.items() if lines}}
 
 
 def _measured(case: Case, args: Any, reports: list[Any]) -> dict[str, Any]:
@@ -292,8 +303,6 @@ def _measured(case: Case, args: Any, reports: list[Any]) -> dict[str, Any]:
                 if file
                 else torch.compile(_copied(own.called), dynamic=False, **options)
             )
-            if device == "cuda" and args.kind == "model":  # a kernel's first call is what Inductor tunes it with
-                row.setdefault("memory", {})[side] = own.peak(called)
             row["off"][side] = off(own.results(called), exact, eager, whole=whole)
             steps[side] = _stepping(own, called)
         except Exception as e:  # noqa: BLE001 - the others are worth measuring
@@ -366,12 +375,7 @@ def _stepping(subject: Subject, called: Callable[..., Any]) -> Call:
 
     if subject.case.trains and subject.optimiser is None:
         subject.optimiser = torch.optim.AdamW(subject.trained, lr=1e-6, fused=True)
-    return _marking(subject, subject.step(called))
-
-
-def _marking(subject: Subject, step: Call) -> Call:
-    """Training steps of models tell torch's recordings where they begin."""
-    import torch
+    step = subject.step(called)
 
     def marked() -> Any:
         torch.compiler.cudagraph_mark_step_begin()
@@ -428,7 +432,7 @@ class Worker:
         passed = {"one": number, "seed": args.seed, "kind": args.kind, "device": args.device, "threads": args.threads}
         passed |= {"clock": args.clock, "rounds": args.rounds, "family": args.family}
         command = [sys.executable, "-m", "benchmarks.population", *(f"--{k}={v}" for k, v in passed.items())]
-        flags = ("dry", "spills", "avx2", "tune", "onnx")
+        flags = ("dry", "spills", "avx2", "tune", "onnx", "memory")
         command += ["--turns", *(f"--{flag}" for flag in flags if getattr(args, flag))]
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - read when the process has ended
         self.process = subprocess.Popen(
@@ -543,7 +547,8 @@ def table(rows: Sequence[dict[str, Any]], worst: int = 10) -> str:
     for family in [*dict.fromkeys(r["family"] for r in rows), ""]:
         ratios = [r["ratio"] for r in timed if family in ("", r["family"])]
         if not ratios:
-            lines.append(f"{family or 'all':17} {sum(family in ('', r['family']) for r in rows):3} cases, not timed")
+            some = [r for r in rows if family in ("", r["family"])]
+            lines.append(f"{family or 'all':17} {len(some):3} cases, not timed{_memory(some)}")
             continue
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
         cliffs = sum(r["cliff"] for r in timed if family in ("", r["family"]))
@@ -555,14 +560,6 @@ def table(rows: Sequence[dict[str, Any]], worst: int = 10) -> str:
         if both:
             gain = math.exp(sum(math.log(us["untuned"] / us["graphfuse"]) for us in both) / len(both))
             lines[-1] += f"; tuned {gain:.3f} times as fast as untuned"
-        memory = [
-            m["graphfuse"] / m["inductor"]
-            for r in timed
-            if family in ("", r["family"])
-            if all((m := r.get("memory", {"": 0})).values())
-        ]
-        if memory:
-            lines[-1] += f"; memory {math.exp(sum(map(math.log, memory)) / len(memory)):.2f}, most {max(memory):.2f}"
     lines += _touched(rows, worst)
     if made := [r for r in rows if "spills" in r]:
         count, spilled = sum(r["kernels"] for r in made), sum(len(r["spills"]) for r in made)
@@ -593,6 +590,12 @@ def table(rows: Sequence[dict[str, Any]], worst: int = 10) -> str:
         lines += [f"  raised {head}: {side}: {text}" for side, text in r.get("raised", {}).items()]
         lines += [f"  noted {head}: {text}" for text in r.get("noted", ())]
     return "\n".join(lines)
+
+
+def _memory(rows: Sequence[dict[str, Any]]) -> str:
+    """Ours over Inductor's, where both were measured."""
+    found = [m["graphfuse"] / m["inductor"] for r in rows if len(m := r.get("memory", {})) == len(PEERS)]
+    return f"; memory {math.exp(sum(map(math.log, found)) / len(found)):.2f}, most {max(found):.2f}" if found else ""
 
 
 def _touched(rows: Sequence[dict[str, Any]], worst: int) -> list[str]:
@@ -626,6 +629,7 @@ def main() -> None:
     parser.add_argument("--onnx", action="store_true", help="models on a CPU, exported to ONNX, beside ONNX Runtime")
     parser.add_argument("--tune", action="store_true", help="mode=max-autotune of both sides, beside ours untuned")
     parser.add_argument("--spills", action="store_true", help="compile and assemble for an sm_90a, without any GPU")
+    parser.add_argument("--memory", nargs="?", const="all", default="", help="of models on a GPU, instead of times")
     parser.add_argument("--one", type=int, help="a case in this process")
     parser.add_argument("--turns", action="store_true", help="say on stdout what is done, and wait for a line on stdin")
     args = parser.parse_args()
@@ -647,7 +651,10 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         env = _environment(args, folder, len(gpus))
-        numbers = iter([int(n) for n in args.numbers.split(",")] if args.numbers else range(args.count))
+        chosen = [int(n) for n in args.numbers.split(",")] if args.numbers else range(args.count)
+        if args.memory:  # training steps alone: an inference's is its largest tensors'
+            chosen = [n for n in chosen if drawn(families, args.seed, n, args.device)[1].trains]
+        numbers = iter(chosen)
         found = rows_of_gpus(args, families, env, numbers, gpus) if gpus else rows_of(args, families, env, numbers)
         for row in found:
             rows.append(judged(row, peak))

@@ -140,8 +140,9 @@ class AxisReduction:
         ranges, machine = self.kernel.space.ranges, self.kernel.machine
         out = [1] * len(self.dims)
         reduced = self.dims[self.along].extent
-        if self.across is None:
-            out[self.along] = most = max(2, fitting(reduced, LINE, TILE, ranges))
+        if self.across is None:  # one program, which waits for memory: for few reads of much
+            most = min(4 * TILE, machine.gpu.memory.in_flight_bytes // self._widest())
+            out[self.along] = max(2, fitting(reduced, LINE, most, ranges, slack=0.5))
         else:
             out[self.across], out[self.along], most = self._two_widths(self.dims[self.across].extent, reduced)
         for i in reversed(self.reduced[:-1]):
@@ -160,7 +161,7 @@ class AxisReduction:
             wide = max(2, fitting(reduced, 1, TILE // high, ranges, slack=0.5))
             high = fitting(kept, high, max(high, TILE // 2 // wide), ranges)
         total = at_most(positions([self.dims[i].extent for i in self.kept]), ranges)
-        widest = max(element_of(v).bytes for v, _ in self.terms.reads((0,) * len(self.shape)))
+        widest = self._widest()
         least = min(LINE, max(1, 2 * SECTOR_BYTES // widest)) if self.columns else 1
         while high > least and total < high * machine.multiprocessors:
             high //= 2
@@ -171,6 +172,10 @@ class AxisReduction:
         if high * wide < most:
             wide = max(wide, fitting(reduced, wide, most // high, ranges))
         return high, wide, most
+
+    def _widest(self) -> int:
+        """Bytes of the largest element that is read."""
+        return max(element_of(v).bytes for v, _ in self.terms.reads((0,) * len(self.shape)))
 
     # emission
 
@@ -185,7 +190,8 @@ class AxisReduction:
         reduced = positions([self.dims[i].extent for i in self.reduced])
         high = math.prod(self.widths[i] for i in self.kept)
         share = kernel.chosen(SHARES[:1], SHARES[1:]).of
-        return kernel.finish(grid, 1 + reduced * high // 256, {"warps": min(32, _warps(tile) * share)})
+        warps = _warps(tile) if self.kept else warps_for(tile, 16, 32)
+        return kernel.finish(grid, 1 + reduced * high // 256, {"warps": min(32, warps * share)})
 
     def _program(self, at: Index) -> None:
         """Walk the reduced dims, fold, finish: under the lanes of the kept dims, if there are any."""

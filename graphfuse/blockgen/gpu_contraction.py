@@ -26,7 +26,7 @@ from graphfuse.blockgen.gpu_axis_reduction import AxisReduction, Terms
 from graphfuse.blockgen.gpu_epilogue_cost import epilogue_ns
 from graphfuse.blockgen.gpu_factors import Boxed, Factor, Roles, find_box, find_windows, step_of
 from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE, ProductTile, boxed_tiles, product_tiles, streamed_tiles
-from graphfuse.blockgen.gpu_pointwise import Tiling, held_of_row
+from graphfuse.blockgen.gpu_pointwise import LONG, Tiling, held_of_row
 from graphfuse.blockgen.gpu_tiles import (
     SECTOR_BYTES,
     VECTOR_BYTES,
@@ -151,6 +151,9 @@ class GpuContraction(ContractionKernel):
         window = product(self.work.depth)
         if not isinstance(window, int) or window > WINDOW or self.work.scale is not None or len(self.work.pairs) > 1:
             return False
+        results = self._typical(positions(self.work.domain))
+        if window > LONG and results < WARP * self.machine.multiprocessors and not self._is_convolution():
+            return False  # lanes share the terms of one
         return not self._contiguous_k() or any(1 in self._large.strides(self.names[d.last]) for d in self.dims)
 
     def _emit_reduction(self) -> Func:

@@ -160,7 +160,7 @@ class Tiling:
             per_thread //= 2
         while warps > 1 and total < per_thread * 32 * warps * machine.multiprocessors // 2:
             warps //= 2
-        word = max(1, WORD_BYTES // self.least_bytes) if self.spreads and not self.opaque else per_thread
+        word = max(1, WORD_BYTES // self.least_bytes) if self.spreads else per_thread
         while per_thread > word and total < per_thread * 32 * SCHEDULERS * machine.multiprocessors:
             per_thread, warps = per_thread // 2, warps * 2
         per_thread = max(1, per_thread // self.kernel.chosen(SHARES[:1], SHARES[1:]).of)

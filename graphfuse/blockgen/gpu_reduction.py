@@ -287,12 +287,18 @@ class _GpuRows(RowKernel):
         return kernel.finish(grid, work, {"warps": warps_for(math.prod(self.widths) * high, 8, 32)})
 
     def _chunk(self, high: int, chunk: int) -> list[int]:
-        """Lanes of a chunk along each dim of a row: more where there are few rows for each multiprocessor."""
+        """Lanes of a chunk along each dim of a row: more where there are few rows for each multiprocessor.
+
+        One that has but one waits for memory: rather for few reads of much, some of it in vain, than for many.
+        """
         machine, ranges = self.kernel.machine, self.kernel.space.ranges
-        few = at_most(positions([d.extent for d in self.outer]), ranges) < 4 * high * machine.multiprocessors
-        most = chunk * 2 if few and high == 1 else chunk
+        rows = at_most(positions([d.extent for d in self.outer]), ranges)
+        few = high == 1 and rows < 4 * machine.multiprocessors
+        alone = few and rows <= machine.multiprocessors
+        most = chunk * (4 if alone else 2) if few else chunk
         out = [1] * len(self.extents)
-        out[-1] = max(2, fitting(self.extents[-1], chunk // 4 // high, most // high, ranges, slack=0.05))
+        slack = 0.5 if alone else 0.05
+        out[-1] = max(2, fitting(self.extents[-1], chunk // 4 // high, most // high, ranges, slack))
         for i in reversed(range(len(out) - 1)):
             more = chunk // high // math.prod(out)
             out[i] = fitting(self.extents[i], 1, max(1, more), ranges, slack=0.5) if more >= DEEP else 1

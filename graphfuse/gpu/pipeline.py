@@ -17,6 +17,7 @@ from graphfuse.gpu.transforms.prefetch_operands import prefetch_operands
 from graphfuse.gpu.transforms.rematerialise import rematerialise
 from graphfuse.gpu.transforms.remove_conversions import remove_conversions
 from graphfuse.gpu.transforms.short_functions import short_functions
+from graphfuse.gpu.transforms.whole_loads import whole_loads
 from graphfuse.ir.core import Func
 from graphfuse.ir.passes import Pass, run
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
@@ -34,6 +35,7 @@ def gpu_passes(func: Func, target: Target | None = None) -> tuple[Pass, ...]:
         *(FOR_ARCH.get(target.cpu, ()) if target and one_axis else ()),
         expand,
         pipeline_loads.given(shared_bytes=room),
+        whole_loads,
         assign_layouts,
         coalesce,
         rematerialise,

@@ -432,37 +432,94 @@ GPU_ATTENTION = {
 }
 
 
-def imported(op, tensors, rest, result):
-    """The function of one call on a GPU, of which one result is read, and the fake result."""
+def imported(op, tensors, rest, *results):
+    """The function of one call on a GPU, of which some results are read, and these as fake tensors.
+
+    Among `tensors` are other arguments.
+    """
     graph = torch.fx.Graph()
+    given = [*tensors, *rest]
     with FakeTensorMode():
-        fakes = [torch.empty(x.shape, dtype=x.dtype, device="cuda") for x in tensors]
-        results = op(*fakes, *rest)
-    places = [graph.placeholder(f"x{i}") for i in range(len(fakes))]
-    call = graph.call_function(op, (*places, *rest))
-    picked = graph.call_function(operator.getitem, (call, result))
-    for node, value in zip((*places, call, picked), (*fakes, results, results[result]), strict=True):
+        fakes = [torch.empty(x.shape, dtype=x.dtype, device="cuda") if torch.is_tensor(x) else x for x in given]
+        made = op(*fakes)
+    args = [graph.placeholder(f"x{i}") if torch.is_tensor(x) else x for i, x in enumerate(given)]
+    places = [x for x in args if isinstance(x, torch.fx.Node)]
+    call = graph.call_function(op, tuple(args))
+    picked = [graph.call_function(operator.getitem, (call, i)) for i in results]
+    fake = [made[i] for i in results]
+    values = [x for x in fakes if torch.is_tensor(x)]
+    for node, value in zip((*places, call, *picked), (*values, made, *fake), strict=True):
         node.meta["val"] = value
-    return import_part(Part([call, picked], places, [picked])), results[result]
+    return import_part(Part([call, *picked], places, picked)), fake
 
 
-def attended(op, tensors, rest):
-    """The first result of one call on a GPU, by the interpreter."""
-    func, fake = imported(op, tensors, rest, 0)
-    (stored,) = interp.run(func, *(x.numpy() for x in tensors))
-    got = torch.empty_strided(fake.shape, fake.stride())
-    got.permute(order_of(fake)).copy_(torch.from_numpy(stored))
-    return got
+def interpreted(op, tensors, rest, *results):
+    """Results of one call on a GPU, by the interpreter."""
+    func, fakes = imported(op, tensors, rest, *results)
+    out = []
+    for fake, stored in zip(fakes, interp.run(func, *(x.numpy() for x in tensors if torch.is_tensor(x))), strict=True):
+        got = torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype)
+        got.permute(order_of(fake)).copy_(torch.from_numpy(stored))
+        out.append(got)
+    return out
 
 
 @pytest.mark.parametrize("name", GPU_ATTENTION)
 def test_attention_of_a_gpu(name):
     tensors = [x.detach() for x in heads()]
     op = getattr(torch.ops.aten, name).default
-    got = attended(op, tensors, GPU_ATTENTION[name])
+    (got,) = interpreted(op, tensors, GPU_ATTENTION[name], 0)
     torch.testing.assert_close(got, F.scaled_dot_product_attention(*tensors, is_causal=True))
+    long = [torch.empty(1, 2, 129, 8)] * 3
     with pytest.raises(PartError, match="its gradient is torch's"):
-        imported(op, tensors, GPU_ATTENTION[name], 1)
+        imported(op, long, GPU_ATTENTION[name], 1)
+
+
+def backward_of_a_gpu(name, grad, q, k, v, out, sums, *, causal):
+    """The gradient of an operator as torch calls it."""
+    seed, queries, keys = torch.zeros((), dtype=torch.int64), q.shape[2], k.shape[2]
+    op = getattr(torch.ops.aten, f"{name}_backward").default
+    args = {
+        "_scaled_dot_product_efficient_attention": (
+            grad, q, k, v, None, out, sums, seed, seed, 0.0, [True, True, True, False], causal,
+        ),
+        "_scaled_dot_product_cudnn_attention": (
+            grad, q, k, v, out, sums, seed, seed, None, None, None, queries, keys, 0.0, causal,
+        ),
+        "_scaled_dot_product_flash_attention": (
+            grad, q, k, v, out, sums, None, None, queries, keys, 0.0, causal, seed, seed,
+        ),
+    }[name]  # fmt: skip
+    return interpreted(op, args, (), 0, 1, 2)
+
+
+SHARED = [*((name, 1) for name in GPU_ATTENTION), *((name, 2) for name in GPU_ATTENTION if "efficient" not in name)]
+"""Operators, and query heads that share keys: torch repeats them for the third."""
+
+
+@pytest.mark.parametrize(("name", "shared"), SHARED)
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradient_of_a_short_attention_of_a_gpu(name, shared, causal):
+    keys = 33 if causal else 20
+    q, k, v = rand(2, 4, 33, 8), rand(2, 4 // shared, keys, 8), rand(2, 4 // shared, keys, 8)
+    eager = F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=shared > 1)
+    want = torch.autograd.grad(eager, (q, k, v), grad := torch.randn_like(eager))
+    inputs = [x.detach() for x in (q, k, v)]
+    *before, _ = GPU_ATTENTION[name]
+    before = [True if x is False else x for x in before]  # the sums are wanted
+    out, sums = interpreted(getattr(torch.ops.aten, name).default, inputs, (*before, causal), 0, 1)
+    torch.testing.assert_close(out, eager.detach())
+    for found, exact in zip(backward_of_a_gpu(name, grad, *inputs, out, sums, causal=causal), want, strict=True):
+        torch.testing.assert_close(found, exact)
+
+
+def test_gradient_of_a_bias_of_attention_stays():
+    q, k, v = (x.detach() for x in heads())
+    bias, seed = torch.zeros(q.shape[0], q.shape[1], q.shape[2], k.shape[2]), torch.zeros((), dtype=torch.int64)
+    op = torch.ops.aten._scaled_dot_product_efficient_attention_backward.default
+    args = (q, q, k, v, bias, q, torch.zeros(*q.shape[:2], 32), seed, seed, 0.0, [True, True, True, True], False)
+    with pytest.raises(PartError, match="the gradient of a bias of attention"):
+        imported(op, args, (), 0)
 
 
 def test_statistics_that_a_gpu_keeps_of_inference():
@@ -478,7 +535,7 @@ def test_query_heads_that_share_keys():
     q, k, v = rand(2, 6, 5, 8).detach(), rand(2, 2, 5, 8).detach(), rand(2, 2, 5, 8).detach()
     op = torch.ops.aten._scaled_dot_product_flash_attention.default
     want = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-    torch.testing.assert_close(attended(op, (q, k, v), (0.0, True)), want)
+    torch.testing.assert_close(interpreted(op, (q, k, v), (0.0, True), 0)[0], want)
     with pytest.raises(PartError, match="6 query heads share 4 of keys"):
         imported(op, (q, rand(2, 4, 5, 8).detach(), v), (0.0, True), 0)
     (graph,) = check(

@@ -17,7 +17,8 @@ from benchmarks.population_waits import Told
 from tests.torch.test_lowerings import same
 
 DRY = Namespace(
-    dry=True, device="cpu", avx2=False, threads=1, kind="kernel", turns=False, tune=False, onnx=False, spills=False
+    dry=True, device="cpu", avx2=False, threads=1, kind="kernel", turns=False, tune=False, onnx=False, spills=False,
+    memory="",
 )  # fmt: skip
 EMULATOR = Namespace(**vars(DRY) | {"dry": False, "device": "emulator"})
 
@@ -114,17 +115,10 @@ def test_each_gpu_has_cases_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {r["set"] for r in rows} == {"1"}
 
 
-def test_memory_is_told_from_where_it_is_least() -> None:
-    events = [
-        ("alloc", 5),
-        ("free_requested", 9),
-        ("segment_alloc", 64),
-        ("alloc", 7),
-        ("free_requested", 7),
-        ("alloc", 4),
-    ]
-    assert population.risen(events) == 7
-    assert population.risen([("free_requested", 3)]) == 0
+def test_memory_is_of_both_sides() -> None:
+    row = {"family": "text", "case": "", "memory": {"graphfuse": 3, "inductor": 2}, "number": 1}
+    text = population.table([row, {**row, "memory": {"graphfuse": 1}}])
+    assert "2 cases, not timed; memory 1.50, most 1.50" in text
 
 
 def test_errors_are_in_what_is_allowed() -> None:

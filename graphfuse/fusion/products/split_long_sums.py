@@ -489,12 +489,13 @@ def _in_parts(
         is_uneven = programs.on_gpu and line == 1 and length >= UNEVEN
         parts = parts or (1 if is_uneven else max(near, default=1))
     size = length // parts
-    if 2 * parts <= wanted:  # no divisor will do
-        is_padded = programs.on_gpu and (1 if line == 1 else 2) * long <= length * line <= padded
-        if is_padded and length >= LINE * wanted > LINE:
-            size = -(-length // (wanted * LINE)) * LINE
-            parts = -(-length // size)
-        elif length * line >= LONG // more:
+    is_padded = programs.on_gpu and (1 if line == 1 else 2) * long <= length * line <= padded
+    begins_between = programs.on_gpu and line == 1 and size % (VECTOR // 2) != 0
+    if is_padded and (begins_between or 2 * parts <= wanted) and length >= LINE * wanted > LINE:
+        size = 1 << round(math.log2(length / wanted)) if line == 1 else -(-length // (wanted * LINE)) * LINE
+        parts = -(-length // size)
+    elif 2 * parts <= wanted:  # no divisor will do
+        if length * line >= LONG // more:
             size = -(-length // (wanted * LINE)) * LINE  # the last part is shorter, by a kernel of its own
             parts = length // size
         elif parts < FEW:

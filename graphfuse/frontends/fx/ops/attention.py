@@ -1,13 +1,15 @@
 """Attention, as the composition that fusion recognises, and its gradient.
 
-torch's operators also return the logarithm of each row's sum, for the gradient. Where that is read, the scores are
-stored: no kernel of ours returns both. On a CPU that is still faster than torch's kernels, on a GPU it is not tried.
+torch's operators also return the logarithm of each row's sum, for the gradient, which stores what scores become. On a
+CPU that is faster than torch's kernels, on a GPU where scores are few.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -16,9 +18,12 @@ from graphfuse.frontends.emit import Emitter, elem_of, shape_of
 from graphfuse.frontends.fx.lowering import Arguments, Call, Results, lowers, wide_elem
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import BOOL
-from graphfuse.symbolic import static
+from graphfuse.symbolic import product, static
 
 aten = torch.ops.aten
+FEW_KEYS, FEW_SCORES = 128, 1 << 20
+"""Queries and keys, and scores in all, up to which launches are what a gradient on a GPU takes: torch's kernels, which
+go over blocks of keys, need 22 to 29 us for 32 to 48 keys on an H100 (`benchmarks.population --family attention`)."""
 SCORES, VALUES, KEYS = "bhqd,bhkd->bhqk", "bhqk,bhkd->bhqd", "bhqk,bhqd->bhkd"
 
 
@@ -47,6 +52,14 @@ class Attention(Arguments):
         c.want(all(isinstance(h, int) and h > 0 for h in (heads, *shared)), "the number of heads is not known")
         c.want(all(static(heads) % static(h) == 0 for h in shared), f"{heads} query heads share {shared[0]} of keys")
         c.want(isinstance(shape_of(self.query)[-1], int), "the size of a head is not known")
+
+    @property
+    def is_short(self) -> bool:
+        """Whether there are so few scores that a gradient may store them on a GPU."""
+        sizes = (*shape_of(self.query)[:3], shape_of(self.key)[2])
+        if not all(isinstance(d, int) for d in sizes) or max(map(static, sizes[2:])) > FEW_KEYS:
+            return False
+        return static(product(sizes)) <= FEW_SCORES
 
     def for_each(self, e: Emitter, shared: Value) -> Value:
         """Keys or values, which several query heads may share, for each of these."""
@@ -78,6 +91,29 @@ class Attention(Arguments):
         out = e.contract(e.cast(weights, elem_of(self.query)), self.for_each(e, self.value), VALUES)
         return out, e(graph.add, e(graph.log, total), high) if c.wanted[1] else None
 
+    def gradients(self, e: Emitter, grad_out: Value, out: Value, logsumexp: Value) -> tuple[Value, Value, Value]:
+        """Of query, key and value; `logsumexp` is [B, H, Q, 1]."""
+        elem = elem_of(self.query)
+        wide, scores = wide_elem(elem), self.scores(e)
+        weights = e(graph.exp, e.map(graph.sub, scores, e.cast(logsumexp, wide)))
+        if self.attn_mask is not None:
+            weights = e.select(e.map(graph.eq, scores, -math.inf), 0.0, weights)
+        grad_weights = e.contract(grad_out, self.for_each(e, self.value), SCORES, wide)
+        along = e.reduce(e(graph.mul, e.cast(grad_out, wide), e.cast(out, wide)), "sum", [3])
+        slope = e(graph.mul, weights, e.map(graph.sub, grad_weights, along))
+        slope = e.cast(e.map(graph.mul, slope, self.factor), elem)
+        return (
+            e.contract(slope, self.for_each(e, self.key), VALUES),
+            e.contract(self.by_shared(e, slope), self.by_shared(e, self.query), KEYS),
+            e.contract(self.by_shared(e, e.cast(weights, elem)), self.by_shared(e, grad_out), KEYS),
+        )
+
+    def by_shared(self, e: Emitter, x: Value) -> Value:
+        """With the rows of all query heads that share keys as rows of one."""
+        batch, heads, rows, last = shape_of(x)
+        shared = static(shape_of(self.key)[1])
+        return e.reshape(x, (batch, shared, static(heads) // shared * rows, last))
+
 
 @lowers(aten._scaled_dot_product_flash_attention_for_cpu.default)
 def flash_attention_for_cpu(c: Call, a: Attention) -> Results:
@@ -92,20 +128,7 @@ def flash_attention_for_cpu(c: Call, a: Attention) -> Results:
 def flash_attention_for_cpu_backward(c: Call, grad_out: Value, a: Attention, out: Value, logsumexp: Value) -> Results:
     a.check(c)
     c.want(shape_of(a.query)[1] == shape_of(a.key)[1] == shape_of(a.value)[1], "the gradient of keys that heads share")
-    e, elem = c.e, elem_of(a.query)
-    wide, scores = wide_elem(elem), a.scores(e)
-    weights = e(graph.exp, e.map(graph.sub, scores, e.cast(e.unsqueeze(logsumexp, 3), wide)))
-    if a.attn_mask is not None:
-        weights = e.select(e.map(graph.eq, scores, -math.inf), 0.0, weights)
-    grad_weights = e.contract(grad_out, a.value, SCORES, wide)
-    along = e.reduce(e(graph.mul, e.cast(grad_out, wide), e.cast(out, wide)), "sum", [3])
-    slope = e(graph.mul, weights, e.map(graph.sub, grad_weights, along))
-    slope = e.cast(e.map(graph.mul, slope, a.factor), elem)
-    return (
-        e.contract(slope, a.key, VALUES),
-        e.contract(slope, a.query, KEYS),
-        e.contract(e.cast(weights, elem), grad_out, KEYS),
-    )
+    return a.gradients(c.e, grad_out, out, c.e.unsqueeze(logsumexp, 3))
 
 
 @lowers(
@@ -116,9 +139,50 @@ def attention_on_a_gpu(
     c: Call, a: Attention, attn_bias: Value | None = None, compute_log_sumexp: bool = False,
     return_debug_mask: bool = False,
 ) -> Results:  # fmt: skip
-    """Where nothing but the result is read: torch's own kernels keep more for its gradient."""
+    """Where nothing but the result is read, or its gradient is computed here: torch's own kernels keep more for it."""
     a.check(c)
-    c.want(not any(c.wanted[1:]), "its gradient is torch's")
     c.want(not a.is_causal or shape_of(a.query)[2] == shape_of(a.key)[2], "causal attention of fewer queries than keys")
-    out, _ = replace(a, attn_mask=attn_bias).attended(c)
-    return out, *(None for _ in c.outs[1:])
+    a = replace(a, attn_mask=attn_bias)
+    if not any(c.wanted[1:]):
+        out, _ = a.attended(c)
+        return out, *(None for _ in c.outs[1:])
+    c.want(a.is_short, "its gradient is torch's")
+    out, sums = a.attended(c)
+    want, *others = c.outs[1:]
+    if sums is not None and want is not None:
+        rows = static(shape_of(sums)[2])
+        more = static(product(want.shape)) // static(product(shape_of(sums)[:2])) - rows  # to a multiple, in some
+        sums = c.e.reshape(c.e.cast(c.e.pad(sums, 2, 0, more), want.elem), want.shape)
+    # seeds of a dropout that there is not
+    seeds = (c.e.full(t.shape, t.elem, 0) if t and c.wanted[i] else None for i, t in enumerate(others, 2))
+    return out, sums, *seeds
+
+
+@lowers(aten._scaled_dot_product_efficient_attention_backward.default)
+def efficient_attention_backward(
+    c: Call, grad_out_: Value, a: Attention, out: Value, logsumexp: Value, attn_bias: Value | None,
+    grad_input_mask: Sequence[bool], **_: Any,
+) -> Results:  # fmt: skip
+    c.want(not grad_input_mask[3], "the gradient of a bias of attention")
+    return *short_gradients(c, grad_out_, replace(a, attn_mask=attn_bias), out, logsumexp), None
+
+
+@lowers(aten._scaled_dot_product_cudnn_attention_backward.default)
+def cudnn_attention_backward(
+    c: Call, grad_out: Value, a: Attention, out: Value, logsumexp: Value, attn_bias: Value | None, **_: Any
+) -> Results:
+    return short_gradients(c, grad_out, replace(a, attn_mask=attn_bias), out, logsumexp)
+
+
+@lowers(aten._scaled_dot_product_flash_attention_backward.default)
+def flash_attention_backward(c: Call, grad_out: Value, a: Attention, out: Value, logsumexp: Value, **_: Any) -> Results:
+    return short_gradients(c, grad_out, a, out, logsumexp)
+
+
+def short_gradients(c: Call, grad_out: Value, a: Attention, out: Value, logsumexp: Value) -> tuple[Value, Value, Value]:
+    """Where few scores are stored."""
+    a.check(c)
+    c.want(a.is_short, "the gradient of an attention of many keys")
+    batch, heads, queries, _ = shape_of(a.query)
+    sums = c.e.reshape(logsumexp, (batch, heads, static(product(shape_of(logsumexp)[2:])), 1))
+    return a.gradients(c.e, grad_out, out, c.e.slice(sums, 2, 0, queries))
