@@ -125,7 +125,7 @@ class _GpuRows(RowKernel):
         widths = self._row_widths()
         beside = self._least_beside()
         ways = [Way(CHUNK >> i) for i in range(3)] if self.extents else []
-        if math.prod(widths) * beside <= (longest if static else min(longest, DYNAMIC_TILE)):
+        if self._row_tile(widths) * beside <= (longest if static else min(longest, DYNAMIC_TILE)):
             ways = [Way(), Way(warps=2), *(Way(0, 2, n) for n in (2, 4) if self._may_part(beside, n)), *ways]
         way = self.kernel.chosen(ways[:1], ways[1:])
         return self._emit_long(way.chunk) if way.chunk else self._emit_tiles(widths, way)
@@ -190,8 +190,7 @@ class _GpuRows(RowKernel):
 
     def _emit_tiles(self, widths: Sequence[int], way: Way) -> Func:
         kernel = self.kernel
-        flat = self._flattens(widths)
-        size = max(2, power_of_two(at_most(positions(self.extents), {}))) if flat else math.prod(widths)
+        flat, size = self._flattens(widths), self._row_tile(widths)
         height = self._stack(size, self._least_beside() // way.beside)
         i = self.outer.index(self.stacked) if self.stacked is not None else -1
         grid, beside, at = tiled_programs(kernel, [d.extent for d in self.outer], {i: height})
@@ -215,6 +214,11 @@ class _GpuRows(RowKernel):
             return [Lane("", 1)], ()
         pairs = [lane_along(self.kernel, e, w, 0) for e, w in zip(self.extents, widths, strict=True)]
         return [lane for lane, _ in pairs], tuple(position for _, position in pairs)
+
+    def _row_tile(self, widths: Sequence[int]) -> int:
+        """Elements of the tile of a whole row."""
+        flat = self._flattens(widths)
+        return max(2, power_of_two(at_most(positions(self.extents), {}))) if flat else math.prod(widths)
 
     def _flattens(self, widths: Sequence[int]) -> bool:
         """Whether one lane over all dims of a row wastes far less than a lane for each."""

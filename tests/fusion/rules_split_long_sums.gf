@@ -249,22 +249,22 @@ func @multiply_in_parts__images(%x: tensor<8x16x16x17xf16>, %w: tensor<8x16x17x2
 }
 
 func @reduce_in_parts__primes(%x: tensor<2x262147xf32>, %y: tensor<2x262147xf32>) {
-  %v0 = graph.iota() {axis = 1, elem = i64, shape = [1, 64, 4128]} : tensor<1x64x4128xi64>
-  %v1 = graph.full() {elem = i64, shape = [1, 64, 4128], value = 4128} : tensor<1x64x4128xi64>
-  %v2 = graph.mul(%v0, %v1) : tensor<1x64x4128xi64>
-  %v3 = graph.iota() {axis = 2, elem = i64, shape = [1, 64, 4128]} : tensor<1x64x4128xi64>
-  %v4 = graph.add(%v2, %v3) : tensor<1x64x4128xi64>
-  %v5 = graph.full() {elem = i64, shape = [1, 64, 4128], value = 262147} : tensor<1x64x4128xi64>
-  %v6 = graph.lt(%v4, %v5) : tensor<1x64x4128xbool>
-  %v7 = graph.broadcast(%v6) {shape = [2, 64, 4128]} : tensor<2x64x4128xbool>
-  %v8 = graph.pad(%x) {high = [0, 2045], low = [0, 0], value = 0} : tensor<2x264192xf32>
-  %v9 = graph.reshape(%v8) {shape = [2, 64, 4128]} : tensor<2x64x4128xf32>
-  %v10 = graph.pad(%y) {high = [0, 2045], low = [0, 0], value = 0} : tensor<2x264192xf32>
-  %v11 = graph.reshape(%v10) {shape = [2, 64, 4128]} : tensor<2x64x4128xf32>
-  %v12 = graph.add(%v9, %v11) : tensor<2x64x4128xf32>
-  %v13 = graph.full() {elem = f32, shape = [2, 64, 4128], value = 0.0} : tensor<2x64x4128xf32>
-  %v14 = graph.select(%v7, %v12, %v13) : tensor<2x64x4128xf32>
-  %v15 = graph.reduce(%v14) {axes = [2], keepdims = false, kind = "sum"} : tensor<2x64xf32>
+  %v0 = graph.iota() {axis = 1, elem = i64, shape = [1, 65, 4096]} : tensor<1x65x4096xi64>
+  %v1 = graph.full() {elem = i64, shape = [1, 65, 4096], value = 4096} : tensor<1x65x4096xi64>
+  %v2 = graph.mul(%v0, %v1) : tensor<1x65x4096xi64>
+  %v3 = graph.iota() {axis = 2, elem = i64, shape = [1, 65, 4096]} : tensor<1x65x4096xi64>
+  %v4 = graph.add(%v2, %v3) : tensor<1x65x4096xi64>
+  %v5 = graph.full() {elem = i64, shape = [1, 65, 4096], value = 262147} : tensor<1x65x4096xi64>
+  %v6 = graph.lt(%v4, %v5) : tensor<1x65x4096xbool>
+  %v7 = graph.broadcast(%v6) {shape = [2, 65, 4096]} : tensor<2x65x4096xbool>
+  %v8 = graph.pad(%x) {high = [0, 4093], low = [0, 0], value = 0} : tensor<2x266240xf32>
+  %v9 = graph.reshape(%v8) {shape = [2, 65, 4096]} : tensor<2x65x4096xf32>
+  %v10 = graph.pad(%y) {high = [0, 4093], low = [0, 0], value = 0} : tensor<2x266240xf32>
+  %v11 = graph.reshape(%v10) {shape = [2, 65, 4096]} : tensor<2x65x4096xf32>
+  %v12 = graph.add(%v9, %v11) : tensor<2x65x4096xf32>
+  %v13 = graph.full() {elem = f32, shape = [2, 65, 4096], value = 0.0} : tensor<2x65x4096xf32>
+  %v14 = graph.select(%v7, %v12, %v13) : tensor<2x65x4096xf32>
+  %v15 = graph.reduce(%v14) {axes = [2], keepdims = false, kind = "sum"} : tensor<2x65xf32>
   %v16 = graph.reduce(%v15) {axes = [1], kind = "sum"} : tensor<2xf32>
   return(%v16)
 }
@@ -301,30 +301,30 @@ func @scan_in_parts__reverse(%x: tensor<16384x3xf16>) {
 }
 
 func @search_in_parts(%x: tensor<262147xbf16>) {
-  %v0 = graph.iota() {axis = 0, elem = i64, shape = [64, 4128]} : tensor<64x4128xi64>
-  %v1 = graph.full() {elem = i64, shape = [64, 4128], value = 4128} : tensor<64x4128xi64>
-  %v2 = graph.mul(%v0, %v1) : tensor<64x4128xi64>
-  %v3 = graph.iota() {axis = 1, elem = i64, shape = [64, 4128]} : tensor<64x4128xi64>
-  %v4 = graph.add(%v2, %v3) : tensor<64x4128xi64>
-  %v5 = graph.full() {elem = i64, shape = [64, 4128], value = 262147} : tensor<64x4128xi64>
-  %v6 = graph.lt(%v4, %v5) : tensor<64x4128xbool>
-  %v7 = graph.pad(%x) {high = [2045], low = [0], value = 0} : tensor<264192xbf16>
-  %v8 = graph.reshape(%v7) {shape = [64, 4128]} : tensor<64x4128xbf16>
-  %v9 = graph.full() {elem = bf16, shape = [64, 4128], value = inf} : tensor<64x4128xbf16>
-  %v10 = graph.select(%v6, %v8, %v9) : tensor<64x4128xbf16>
-  %v11 = graph.reduce(%v10) {axes = [1], keepdims = false, kind = "min"} : tensor<64xbf16>
+  %v0 = graph.iota() {axis = 0, elem = i64, shape = [65, 4096]} : tensor<65x4096xi64>
+  %v1 = graph.full() {elem = i64, shape = [65, 4096], value = 4096} : tensor<65x4096xi64>
+  %v2 = graph.mul(%v0, %v1) : tensor<65x4096xi64>
+  %v3 = graph.iota() {axis = 1, elem = i64, shape = [65, 4096]} : tensor<65x4096xi64>
+  %v4 = graph.add(%v2, %v3) : tensor<65x4096xi64>
+  %v5 = graph.full() {elem = i64, shape = [65, 4096], value = 262147} : tensor<65x4096xi64>
+  %v6 = graph.lt(%v4, %v5) : tensor<65x4096xbool>
+  %v7 = graph.pad(%x) {high = [4093], low = [0], value = 0} : tensor<266240xbf16>
+  %v8 = graph.reshape(%v7) {shape = [65, 4096]} : tensor<65x4096xbf16>
+  %v9 = graph.full() {elem = bf16, shape = [65, 4096], value = inf} : tensor<65x4096xbf16>
+  %v10 = graph.select(%v6, %v8, %v9) : tensor<65x4096xbf16>
+  %v11 = graph.reduce(%v10) {axes = [1], keepdims = false, kind = "min"} : tensor<65xbf16>
   %v12 = graph.reduce(%v11) {axes = [0], kind = "min"} : tensor<bf16>
-  %v13 = graph.broadcast(%v12) {shape = [64]} : tensor<64xbf16>
-  %v14 = graph.eq(%v11, %v13) : tensor<64xbool>
-  %v15 = graph.isnan(%v11) : tensor<64xbool>
-  %v16 = graph.or(%v14, %v15) : tensor<64xbool>
-  %v17 = graph.iota() {axis = 0, elem = i64, shape = [64]} : tensor<64xi64>
-  %v18 = graph.full() {elem = i64, shape = [64], value = 4128} : tensor<64xi64>
-  %v19 = graph.mul(%v17, %v18) : tensor<64xi64>
-  %v20 = graph.arg_reduce(%v10) {axis = 1, kind = "min", last = false} : tensor<64xi64>
-  %v21 = graph.add(%v19, %v20) : tensor<64xi64>
-  %v22 = graph.full() {elem = i64, shape = [64], value = 9223372036854775807} : tensor<64xi64>
-  %v23 = graph.select(%v16, %v21, %v22) : tensor<64xi64>
+  %v13 = graph.broadcast(%v12) {shape = [65]} : tensor<65xbf16>
+  %v14 = graph.eq(%v11, %v13) : tensor<65xbool>
+  %v15 = graph.isnan(%v11) : tensor<65xbool>
+  %v16 = graph.or(%v14, %v15) : tensor<65xbool>
+  %v17 = graph.iota() {axis = 0, elem = i64, shape = [65]} : tensor<65xi64>
+  %v18 = graph.full() {elem = i64, shape = [65], value = 4096} : tensor<65xi64>
+  %v19 = graph.mul(%v17, %v18) : tensor<65xi64>
+  %v20 = graph.arg_reduce(%v10) {axis = 1, kind = "min", last = false} : tensor<65xi64>
+  %v21 = graph.add(%v19, %v20) : tensor<65xi64>
+  %v22 = graph.full() {elem = i64, shape = [65], value = 9223372036854775807} : tensor<65xi64>
+  %v23 = graph.select(%v16, %v21, %v22) : tensor<65xi64>
   %v24 = graph.reduce(%v23) {axes = [0], keepdims = false, kind = "min"} : tensor<i64>
   return(%v12, %v24)
 }
@@ -506,25 +506,25 @@ func @reduce_in_parts__over_the_end(%x: tensor<16381x5xf32>) {
 }
 
 func @reduce_in_parts__of_places(%x: tensor<2x140009xf32>, %r: tensor<2x1xf32>) {
-  %v0 = graph.iota() {axis = 1, elem = i64, shape = [1, 34, 4128]} : tensor<1x34x4128xi64>
-  %v1 = graph.full() {elem = i64, shape = [1, 34, 4128], value = 4128} : tensor<1x34x4128xi64>
-  %v2 = graph.mul(%v0, %v1) : tensor<1x34x4128xi64>
-  %v3 = graph.iota() {axis = 2, elem = i64, shape = [1, 34, 4128]} : tensor<1x34x4128xi64>
-  %v4 = graph.add(%v2, %v3) : tensor<1x34x4128xi64>
-  %v5 = graph.full() {elem = i64, shape = [1, 34, 4128], value = 140009} : tensor<1x34x4128xi64>
-  %v6 = graph.lt(%v4, %v5) : tensor<1x34x4128xbool>
-  %v7 = graph.broadcast(%v6) {shape = [2, 34, 4128]} : tensor<2x34x4128xbool>
-  %v8 = graph.broadcast(%v4) {shape = [2, 34, 4128]} : tensor<2x34x4128xi64>
-  %v9 = graph.full() {elem = i64, shape = [2, 34, 4128], value = 140001} : tensor<2x34x4128xi64>
-  %v10 = graph.lt(%v8, %v9) : tensor<2x34x4128xbool>
-  %v11 = graph.pad(%x) {high = [0, 343], low = [0, 0], value = 0} : tensor<2x140352xf32>
-  %v12 = graph.reshape(%v11) {shape = [2, 34, 4128]} : tensor<2x34x4128xf32>
+  %v0 = graph.iota() {axis = 1, elem = i64, shape = [1, 35, 4096]} : tensor<1x35x4096xi64>
+  %v1 = graph.full() {elem = i64, shape = [1, 35, 4096], value = 4096} : tensor<1x35x4096xi64>
+  %v2 = graph.mul(%v0, %v1) : tensor<1x35x4096xi64>
+  %v3 = graph.iota() {axis = 2, elem = i64, shape = [1, 35, 4096]} : tensor<1x35x4096xi64>
+  %v4 = graph.add(%v2, %v3) : tensor<1x35x4096xi64>
+  %v5 = graph.full() {elem = i64, shape = [1, 35, 4096], value = 140009} : tensor<1x35x4096xi64>
+  %v6 = graph.lt(%v4, %v5) : tensor<1x35x4096xbool>
+  %v7 = graph.broadcast(%v6) {shape = [2, 35, 4096]} : tensor<2x35x4096xbool>
+  %v8 = graph.broadcast(%v4) {shape = [2, 35, 4096]} : tensor<2x35x4096xi64>
+  %v9 = graph.full() {elem = i64, shape = [2, 35, 4096], value = 140001} : tensor<2x35x4096xi64>
+  %v10 = graph.lt(%v8, %v9) : tensor<2x35x4096xbool>
+  %v11 = graph.pad(%x) {high = [0, 3351], low = [0, 0], value = 0} : tensor<2x143360xf32>
+  %v12 = graph.reshape(%v11) {shape = [2, 35, 4096]} : tensor<2x35x4096xf32>
   %v13 = graph.reshape(%r) {shape = [2, 1, 1]} : tensor<2x1x1xf32>
-  %v14 = graph.broadcast(%v13) {shape = [2, 34, 4128]} : tensor<2x34x4128xf32>
-  %v15 = graph.select(%v10, %v12, %v14) : tensor<2x34x4128xf32>
-  %v16 = graph.full() {elem = f32, shape = [2, 34, 4128], value = -inf} : tensor<2x34x4128xf32>
-  %v17 = graph.select(%v7, %v15, %v16) : tensor<2x34x4128xf32>
-  %v18 = graph.reduce(%v17) {axes = [2], keepdims = false, kind = "max"} : tensor<2x34xf32>
+  %v14 = graph.broadcast(%v13) {shape = [2, 35, 4096]} : tensor<2x35x4096xf32>
+  %v15 = graph.select(%v10, %v12, %v14) : tensor<2x35x4096xf32>
+  %v16 = graph.full() {elem = f32, shape = [2, 35, 4096], value = -inf} : tensor<2x35x4096xf32>
+  %v17 = graph.select(%v7, %v15, %v16) : tensor<2x35x4096xf32>
+  %v18 = graph.reduce(%v17) {axes = [2], keepdims = false, kind = "max"} : tensor<2x35xf32>
   %v19 = graph.reduce(%v18) {axes = [1], kind = "max"} : tensor<2xf32>
   return(%v19)
 }

@@ -97,12 +97,17 @@ class _Outliner:
             if op.kind is graph.call:
                 self._operands_in_memory(op, inside)
         outputs = [r for op in group.ops for r in op.results if self._leaves(r, inside)]
-        if group.kind == "pointwise" and len(outputs) == 1:
-            outputs = [self._as_returned(outputs[0], (graph.permute, graph.flip, graph.reshape))]
+        if group.kind == "pointwise":
+            kinds = (graph.permute, graph.flip, graph.reshape)
+            turned = [self._as_returned(v, kinds, inside) for v in outputs]
+            # one walk writes them all
+            if len(outputs) == 1 or len({tensor_of(v).shape for v in turned}) == 1 and outputs[0] not in turned:
+                outputs = turned
         elif group.kind == "reduction" and self.turns_rows:
             whole = product(group.domain)
             outputs = [
-                self._as_returned(v, (graph.permute,)) if product(tensor_of(v).shape) == whole else v for v in outputs
+                self._as_returned(v, (graph.permute,), inside) if product(tensor_of(v).shape) == whole else v
+                for v in outputs
             ]
         results = self._emit_region(group.kind, group.ops, outputs)
         for old, new in zip(outputs, results, strict=True):
@@ -121,17 +126,23 @@ class _Outliner:
         unread = not readers and value.op is not None and value.op.kind is graph.call
         return unread or any(reader not in inside for reader in readers)
 
-    def _as_returned(self, value: Value, kinds: Sequence[OpDef]) -> Value:
-        """The other order of its elements in which alone a value is read, by whoever called: it is written in that."""
+    def _as_returned(self, value: Value, kinds: Sequence[OpDef], inside: set[Op]) -> Value:
+        """The other order of its elements in which alone whoever called reads a value: it is written in that.
+
+        Ops `inside` have it in registers.
+        """
         ends = set(self.block.terminator.operands)
         at, ops = value, 0
-        while at not in ends and len(self.flow.uses[at]) == 1:
-            (op,) = self.flow.uses[at]
+        while True:
+            users = [op for op in self.flow.uses[at] if op not in inside]
+            if at in ends or len(users) != 1:
+                break
+            (op,) = users
             if op.kind not in kinds:
                 return value
             at, ops = op.result, ops + (op.kind is not graph.reshape)
         returned = at in ends and self.block.terminator.operands.count(at) == 1
-        return at if ops and returned and self.flow.uses[at] == [self.block.terminator] else value
+        return at if ops and returned and users == [self.block.terminator] else value
 
     def _emit_region(self, kind: str, ops: Sequence[Op], outputs: Sequence[Value]) -> tuple[Value, ...]:
         """A region op that computes `outputs` by `ops` and whatever transparent ops they read through."""

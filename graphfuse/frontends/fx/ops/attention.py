@@ -91,8 +91,8 @@ class Attention(Arguments):
         out = e.contract(e.cast(weights, elem_of(self.query)), self.for_each(e, self.value), VALUES)
         return out, e(graph.add, e(graph.log, total), high) if c.wanted[1] else None
 
-    def gradients(self, e: Emitter, grad_out: Value, out: Value, logsumexp: Value) -> tuple[Value, Value, Value]:
-        """Of query, key and value; `logsumexp` is [B, H, Q, 1]."""
+    def gradients(self, e: Emitter, grad_out: Value, out: Value, logsumexp: Value) -> tuple[Value, ...]:
+        """Of query, key, value and scores, which are wide; `logsumexp` is [B, H, Q, 1]."""
         elem = elem_of(self.query)
         wide, scores = wide_elem(elem), self.scores(e)
         weights = e(graph.exp, e.map(graph.sub, scores, e.cast(logsumexp, wide)))
@@ -100,12 +100,13 @@ class Attention(Arguments):
             weights = e.select(e.map(graph.eq, scores, -math.inf), 0.0, weights)
         grad_weights = e.contract(grad_out, self.for_each(e, self.value), SCORES, wide)
         along = e.reduce(e(graph.mul, e.cast(grad_out, wide), e.cast(out, wide)), "sum", [3])
-        slope = e(graph.mul, weights, e.map(graph.sub, grad_weights, along))
-        slope = e.cast(e.map(graph.mul, slope, self.factor), elem)
+        steep = e(graph.mul, weights, e.map(graph.sub, grad_weights, along))
+        slope = e.cast(e.map(graph.mul, steep, self.factor), elem)
         return (
             e.contract(slope, self.for_each(e, self.key), VALUES),
             e.contract(self.by_shared(e, slope), self.by_shared(e, self.query), KEYS),
             e.contract(self.by_shared(e, e.cast(weights, elem)), self.by_shared(e, grad_out), KEYS),
+            steep,
         )
 
     def by_shared(self, e: Emitter, x: Value) -> Value:
@@ -128,7 +129,7 @@ def flash_attention_for_cpu(c: Call, a: Attention) -> Results:
 def flash_attention_for_cpu_backward(c: Call, grad_out: Value, a: Attention, out: Value, logsumexp: Value) -> Results:
     a.check(c)
     c.want(shape_of(a.query)[1] == shape_of(a.key)[1] == shape_of(a.value)[1], "the gradient of keys that heads share")
-    return a.gradients(c.e, grad_out, out, c.e.unsqueeze(logsumexp, 3))
+    return a.gradients(c.e, grad_out, out, c.e.unsqueeze(logsumexp, 3))[:3]
 
 
 @lowers(
@@ -163,23 +164,25 @@ def efficient_attention_backward(
     c: Call, grad_out_: Value, a: Attention, out: Value, logsumexp: Value, attn_bias: Value | None,
     grad_input_mask: Sequence[bool], **_: Any,
 ) -> Results:  # fmt: skip
-    c.want(not grad_input_mask[3], "the gradient of a bias of attention")
-    return *short_gradients(c, grad_out_, replace(a, attn_mask=attn_bias), out, logsumexp), None
+    *found, scores = short_gradients(c, grad_out_, replace(a, attn_mask=attn_bias), out, logsumexp)
+    want = c.outs[3] if grad_input_mask[3] else None
+    c.want(want is None or want.shape == shape_of(scores), "the gradient of a bias that heads or batches share")
+    return *found, None if want is None else c.e.cast(scores, want.elem)
 
 
 @lowers(aten._scaled_dot_product_cudnn_attention_backward.default)
 def cudnn_attention_backward(
     c: Call, grad_out: Value, a: Attention, out: Value, logsumexp: Value, attn_bias: Value | None, **_: Any
 ) -> Results:
-    return short_gradients(c, grad_out, replace(a, attn_mask=attn_bias), out, logsumexp)
+    return short_gradients(c, grad_out, replace(a, attn_mask=attn_bias), out, logsumexp)[:3]
 
 
 @lowers(aten._scaled_dot_product_flash_attention_backward.default)
 def flash_attention_backward(c: Call, grad_out: Value, a: Attention, out: Value, logsumexp: Value, **_: Any) -> Results:
-    return short_gradients(c, grad_out, a, out, logsumexp)
+    return short_gradients(c, grad_out, a, out, logsumexp)[:3]
 
 
-def short_gradients(c: Call, grad_out: Value, a: Attention, out: Value, logsumexp: Value) -> tuple[Value, Value, Value]:
+def short_gradients(c: Call, grad_out: Value, a: Attention, out: Value, logsumexp: Value) -> tuple[Value, ...]:
     """Where few scores are stored."""
     a.check(c)
     c.want(a.is_short, "the gradient of an attention of many keys")
