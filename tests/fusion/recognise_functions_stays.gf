@@ -30,3 +30,19 @@ func @third_of_the_largest(%x: tensor<8x3xf32>) {
   %r = graph.mul(%m, %c) : tensor<8xf32>
   return(%r)
 }
+
+// Sums of updates that somebody else reads, of halves, or on top of what is not 0.
+func @sums_that_stay(%x: tensor<6xf32>, %h: tensor<6xf16>, %i: tensor<4x1xi64>, %u: tensor<4xf32>, %w: tensor<4xf16>) {
+  %z = graph.full() {elem = f32, shape = [6], value = 0.0} : tensor<6xf32>
+  %s = graph.scatter_nd(%z, %i, %u) {kind = "add"} : tensor<6xf32>
+  %y = graph.add(%x, %s) : tensor<6xf32>
+  %v = graph.full() {elem = f16, shape = [6], value = 0.0} : tensor<6xf16>
+  %t = graph.scatter_nd(%v, %i, %w) {kind = "add"} : tensor<6xf16>
+  %m = graph.add(%h, %t) : tensor<6xf16>
+  %o = graph.full() {elem = f32, shape = [6], value = 1.0} : tensor<6xf32>
+  %c = graph.scatter_nd(%o, %i, %u) {kind = "add"} : tensor<6xf32>
+  %d = graph.add(%x, %c) : tensor<6xf32>
+  %e = graph.scatter_nd(%z, %i, %u) {kind = "max"} : tensor<6xf32>
+  %f = graph.add(%x, %e) : tensor<6xf32>
+  return(%y, %s, %m, %d, %f)
+}

@@ -72,6 +72,17 @@ func @power_by_products(%x: tensor<8xf32>) {
   %v8 = graph.pow(%x, %v7) : tensor<8xf32>
   return(%v1, %v3, %v6, %v8)
 }
+
+func @added_to_scattered(%x: tensor<6x3xf32>, %i: tensor<4x1xi64>, %u: tensor<4x3xf32>, %k: tensor<9xi32>, %j: tensor<4xi64>, %n: tensor<4xi32>) {
+  %z = graph.full() {elem = f32, shape = [6, 3], value = 0.0} : tensor<6x3xf32>
+  %s = graph.scatter_nd(%z, %i, %u) {kind = "add"} : tensor<6x3xf32>
+  %p = graph.exp(%x) : tensor<6x3xf32>
+  %y = graph.add(%p, %s) : tensor<6x3xf32>
+  %o = graph.full() {elem = i32, shape = [9], value = 0} : tensor<9xi32>
+  %c = graph.scatter_along(%o, %j, %n) {axis = 0, kind = "add"} : tensor<9xi32>
+  %m = graph.add(%c, %k) : tensor<9xi32>
+  return(%y, %m)
+}
 // -----
 func @logistic(%x: tensor<8xf32>) {
   %v0 = graph.sigmoid(%x) : tensor<8xf32>
@@ -145,4 +156,11 @@ func @power_by_products(%x: tensor<8xf32>) {
   %v8 = graph.full() {elem = f32, shape = [8], value = -0.5} : tensor<8xf32>
   %v9 = graph.pow(%x, %v8) : tensor<8xf32>
   return(%v1, %v3, %v7, %v9)
+}
+
+func @added_to_scattered(%x: tensor<6x3xf32>, %i: tensor<4x1xi64>, %u: tensor<4x3xf32>, %k: tensor<9xi32>, %j: tensor<4xi64>, %n: tensor<4xi32>) {
+  %p = graph.exp(%x) : tensor<6x3xf32>
+  %y = graph.scatter_nd(%p, %i, %u) {kind = "add"} : tensor<6x3xf32>
+  %m = graph.scatter_along(%k, %j, %n) {axis = 0, kind = "add"} : tensor<9xi32>
+  return(%y, %m)
 }

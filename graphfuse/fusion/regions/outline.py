@@ -101,7 +101,7 @@ class _Outliner:
             kinds = (graph.permute, graph.flip, graph.reshape)
             turned = [self._as_returned(v, kinds, inside) for v in outputs]
             # one walk writes them all
-            if len(outputs) == 1 or len({tensor_of(v).shape for v in turned}) == 1 and outputs[0] not in turned:
+            if len(outputs) == 1 or (len({tensor_of(v).shape for v in turned}) == 1 and not set(outputs) & set(turned)):
                 outputs = turned
         elif group.kind == "reduction" and self.turns_rows:
             whole = product(group.domain)

@@ -1,4 +1,4 @@
-"""Algebra that changes the last bits: compositions that are one function, powers that are products, means.
+"""Algebra that changes the last bits: compositions that are one function, powers that are products, means, added sums.
 
     %n = graph.neg(%x) : tensor<8xf32>
     %e = graph.exp(%n) : tensor<8xf32>
@@ -19,11 +19,11 @@ import numpy as np
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify.canonicalize import is_power_of_two, never_negative, small_power
 from graphfuse.fusion.simplify.fold_constants import full, splat_of
-from graphfuse.fusion.simplify.patterns import is_op, made_by, operand_of
-from graphfuse.ir.core import Func, Op, OpDef, Value, attr_ints, tensor_of
+from graphfuse.fusion.simplify.patterns import Uses, is_op, made_by, once_with_uses, operand_of
+from graphfuse.ir.core import Func, Op, OpDef, Value, attr_ints, remade, tensor_of
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.passes import passing
-from graphfuse.ir.rewrite import Replacement, Rule, rewrite, rule
+from graphfuse.ir.rewrite import Replacement, Rule, RuleWith, rewrite, rule, rule_with
 from graphfuse.symbolic import product
 
 
@@ -176,7 +176,29 @@ RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 
 
+@rule_with(graph.add)
+def added_to_scattered(op: Op, uses: Uses) -> Replacement | None:
+    """x + (0 with u added at i) = x with u added at i: of a table that is looked up and multiplied by.
+
+    Nothing else reads the sums, and those of narrow floats, which would be rounded to them one by one, stay.
+    """
+    if tensor_of(op.result).elem.bits < 32:
+        return None
+    for x, sums in (op.operands, op.operands[::-1]):
+        scatter = made_by(sums, *graph.SCATTERS)
+        if scatter is None or scatter.attrs.get("kind") != "add" or uses.get(sums, 1) > 1 or is_op(x, *graph.SCATTERS):
+            continue
+        begin, *rest = scatter.operands
+        if splat_of(begin) == 0:
+            return remade(scatter, x, *rest)
+    return None
+
+
+WITH_USES: tuple[RuleWith[Uses], ...] = added_to_scattered
+
+
 @passing("graph")
 def recognise_functions(func: Func) -> Func:
-    """Replace compositions by the elementwise function that they are."""
-    return rewrite(func, RULES)
+    """Replace compositions by the function that they are."""
+    made = rewrite(func, RULES)
+    return once_with_uses(made, WITH_USES) if any(op.kind in graph.SCATTERS for op in made.body.ops) else made

@@ -21,9 +21,10 @@ from graphfuse.ir.types import BOOL
 from graphfuse.symbolic import product, static
 
 aten = torch.ops.aten
-FEW_KEYS, FEW_SCORES = 128, 1 << 20
-"""Queries and keys, and scores in all, up to which launches are what a gradient on a GPU takes: torch's kernels, which
-go over blocks of keys, need 22 to 29 us for 32 to 48 keys on an H100 (`benchmarks.population --family attention`)."""
+FEW_KEYS, FEW_SCORES = 128, 3 << 17
+"""Queries and keys, and scores in all, up to which launches are what an attention and its gradient take on a GPU: of
+11 images, 8 heads and 32 keys 17 us on an H100, torch's kernels 21; of 8, 16 and 48 21 and 27; of 8, 12 and 77 31 and
+22."""
 SCORES, VALUES, KEYS = "bhqd,bhkd->bhqk", "bhqk,bhkd->bhqd", "bhqk,bhqd->bhkd"
 
 
