@@ -215,6 +215,9 @@ def suite(found: dict[str, Any]) -> None:
 def drawn(found: dict[str, Any]) -> None:
     """Cases of the population."""
     timed = [r for r in found["rows"] if "ratio" in r]
+    if not timed:
+        taken(found)
+        return
     heading(f"Nobody named: {timed[0]['kind']}s", found)
     families: dict[str, list[float]] = {}
     for row in timed:
@@ -229,6 +232,18 @@ def drawn(found: dict[str, Any]) -> None:
     rest = [f"{r['family']} {r['number']} ({r['ended']})" for r in found["rows"] if "ended" in r]
     wrong = [f"{r['family']} {r['number']}" for r in timed if r["wrong"]]
     print(f"\nWrong: {', '.join(wrong) or 'none'}. Not timed: {', '.join(rest) or 'none'}.")
+
+
+def taken(found: dict[str, Any]) -> None:
+    """Memory of training steps of the population."""
+    heading("Nobody named: memory of training steps", found)
+    print("Peak MB beside parameters, calls after the first.\n\n| case | ours | Inductor | ratio |\n|---|---|---|---|")
+    ratios: list[float] = []
+    for row in (r for r in found["rows"] if len(r.get("memory", {})) == 2):
+        ours, peer = (row["memory"][side] / 1e6 for side in ("graphfuse", "inductor"))
+        ratios.append(ours / peer)
+        print(f"| {row['family']} {row['number']}: {row['case']} | {ours:.0f} | {peer:.0f} | {ours / peer:.2f} |")
+    print(f"\nGeometric mean {geometric_mean(ratios):.2f}, most {max(ratios):.2f}.")
 
 
 def stretches(found: dict[str, Any]) -> None:

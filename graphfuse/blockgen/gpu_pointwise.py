@@ -63,14 +63,18 @@ def emit(kernel: Kernel) -> Func:
     def store(index: Index) -> None:
         kernel.store_outputs(index, domain)
 
-    return Tiling(kernel, walk, store, reads=_reads(kernel), spreads=True).emit()
+    # neighbours share what they look up
+    return Tiling(kernel, walk, store, reads=_reads(kernel), spreads=_looked_up(kernel) <= 1).emit()
+
+
+def _looked_up(kernel: Kernel) -> int:
+    return sum(op.kind in (graph.take, graph.gather_nd) for op in kernel.body.ops)
 
 
 def _reads(kernel: Kernel) -> int:
     """What is read for an element elsewhere than where it is: taps of windows, and more look-ups than resizes have."""
-    ops = kernel.body.ops
-    looked_up = sum(op.kind in (graph.take, graph.gather_nd) for op in ops)
-    taps = sum(math.prod(attr_ints(op, "window")) for op in ops if op.kind is graph.reduce_window)
+    looked_up, windows = _looked_up(kernel), [op for op in kernel.body.ops if op.kind is graph.reduce_window]
+    taps = sum(math.prod(attr_ints(op, "window")) for op in windows)
     return taps + (looked_up if looked_up > LONG else 0)
 
 

@@ -61,7 +61,11 @@ REACHED = json.loads(Path(__file__).with_suffix(".json").read_text())
 """Samples of `op_db` (operator, variant and number), and lowerings that compiling them comes to."""
 UNREACHED = {
     **dict.fromkeys(
-        (f"aten._scaled_dot_product_{name}_attention.default" for name in ("efficient", "flash", "cudnn")),
+        (
+            f"aten._scaled_dot_product_{name}_attention{way}.default"
+            for name in ("efficient", "flash", "cudnn")
+            for way in ("", "_backward")
+        ),
         "on a GPU only",
     ),
     **dict.fromkeys(("aten._fused_rms_norm.default", "aten._fused_rms_norm_backward.default"), "on a GPU only"),

@@ -242,14 +242,12 @@ def _columns_first(op: Op, programs: Programs) -> tuple[list[int], _Parts] | Non
     if _reduced(op) not in programs.centred or len(runs := _runs(axes)) != 2:
         return None
     (first, after), (inner, end) = runs
-    sizes = [shape[a] for a in axes]
-    if (
-        end != len(shape)
-        or not all(isinstance(d, int) for d in sizes)
-        or (row := static(product(shape[inner:]))) >= LINE
-    ):
+    sizes, row = [shape[a] for a in axes], programs.most(shape[inner:])
+    if end != len(shape) or not all(isinstance(d, int) for d in sizes) or row >= LINE:
         return None
-    beside = LINE >> (row - 1).bit_length()  # groups whose rows one program reads, for whole sectors
+    # groups whose rows one program has, for whole lines, unless they have to be few for there to be enough programs
+    rows = programs.most(shape[:first]) * programs.most(shape[after:inner])
+    beside = min(LINE >> (row - 1).bit_length(), max(1, rows // programs.count))
     if programs.most(sizes) * beside < LONG_ROW:
         return None
     own = [*range(first, after)]
