@@ -128,8 +128,9 @@ class Subject:
 
         graded = [o for o in outs if o.requires_grad]
         generator = torch.Generator(self.device).manual_seed(record.SEED + 1)  # others than what it is called on
+        normal = [torch.randn(o.shape, generator=generator, device=self.device) for o in graded]
         # they lie as the outputs do, as those of a loss would
-        normal = [torch.empty_like(o, dtype=torch.float32).normal_(generator=generator) for o in graded]
+        normal = [torch.empty_like(o, dtype=torch.float32).copy_(n) for o, n in zip(graded, normal, strict=True)]
         low = getattr(torch, self.case.dtype)
         self.tangents = [n.to(low).to(o.dtype) if o.dim() else None for n, o in zip(normal, graded, strict=True)]
 

@@ -155,7 +155,9 @@ class AxisReduction:
         ranges, machine = self.kernel.space.ranges, self.kernel.machine
         if not self.columns:
             wide = max(2, fitting(reduced, LINE, TILE // 4, ranges))
-            high = fitting(kept, 1, max(1, TILE // 2 // wide), ranges)
+            # of short rows, as windows of 4 x 4, a tile may have some that there are not, rather than one
+            slack = 0.1 if wide >= LINE else 0.5
+            high = fitting(kept, 1, max(1, TILE // 2 // wide), ranges, slack)
         else:  # columns
             high = fitting(kept, LINE, 64, ranges)
             wide = max(2, fitting(reduced, 1, TILE // high, ranges, slack=0.5))

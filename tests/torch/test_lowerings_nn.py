@@ -514,6 +514,18 @@ def test_gradient_of_a_short_attention_of_a_gpu(name, shared, causal):
         torch.testing.assert_close(found, exact)
 
 
+@pytest.mark.parametrize("name", GPU_ATTENTION)
+def test_gradients_that_stay(name):
+    long, many = torch.zeros(1, 1, 129, 8), torch.zeros(9, 16, 64, 8)
+    for x, y, causal, why in (
+        (long, long, False, "the gradient of an attention of many keys"),
+        (many, many, False, "the gradient of an attention of many keys"),
+        (long[:, :, :9], long[:, :, :11], True, "causal attention of fewer queries than keys"),
+    ):
+        with pytest.raises(PartError, match=why):
+            backward_of_a_gpu(name, x, x, y, y, x, torch.zeros(*x.shape[:3], 1), causal=causal)
+
+
 def test_gradient_of_a_bias_of_attention():
     q, k, v = heads()
     bias, seed = rand(*q.shape[:3], k.shape[2]), torch.zeros((), dtype=torch.int64)

@@ -60,6 +60,16 @@ def test_a_case_is_compared_with_float64(*, training: bool) -> None:
     assert row["launches"] >= 1
 
 
+def test_gradients_lie_as_outputs_do_and_are_the_same_numbers() -> None:
+    case = Case("a test", (Array((4, 6)),), "float32", lambda x: x, training=True)
+    subject, found = population.Subject(case, "cpu"), []
+    for out in (torch.ones(4, 6), torch.ones(6, 4).t()):
+        subject.sums([out.requires_grad_()])
+        found += subject.tangents
+    assert [t.stride() for t in found] == [(6, 1), (1, 4)]
+    torch.testing.assert_close(*found, rtol=0, atol=0)
+
+
 def test_what_a_case_waits_for_has_names() -> None:
     told = Told()
     compiled = torch.compile(lambda x: torch.sort(x.exp() + 1)[0], backend=told.backend())
@@ -179,6 +189,9 @@ EXECUTED = {
     "logcumsumexp of short columns": (((10, 8, 342), ""), lambda x: x.logcumsumexp(1), 60),
     "deviations of short rows": (((98, 360, 9), ""), lambda x: x.std(2), 60),
     "groups of few channels": (((2, 96, 48, 48), "last"), lambda x: F.group_norm(x, 32), 55),
+    "averages of windows": (((2, 37, 28, 28), ""), lambda x: F.adaptive_avg_pool2d(x, 7), 40),
+    "places in columns": (((96, 20480), ""), lambda x: x.argmin(0), 25),
+    "channels that are no power of two": (((2, 72, 14, 15), "last"), lambda x: F.interpolate(x, scale_factor=2), 19),
 }
 
 

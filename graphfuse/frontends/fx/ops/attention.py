@@ -54,6 +54,11 @@ class Attention(Arguments):
         c.want(all(static(heads) % static(h) == 0 for h in shared), f"{heads} query heads share {shared[0]} of keys")
         c.want(isinstance(shape_of(self.query)[-1], int), "the size of a head is not known")
 
+    def check_square(self, c: Call) -> None:
+        """Decline causal attention of which operators for a GPU differ."""
+        is_square = shape_of(self.query)[2] == shape_of(self.key)[2]
+        c.want(not self.is_causal or is_square, "causal attention of fewer queries than keys")
+
     @property
     def is_short(self) -> bool:
         """Whether there are so few scores that a gradient may store them on a GPU."""
@@ -143,7 +148,7 @@ def attention_on_a_gpu(
 ) -> Results:  # fmt: skip
     """Where nothing but the result is read, or its gradient is computed here: torch's own kernels keep more for it."""
     a.check(c)
-    c.want(not a.is_causal or shape_of(a.query)[2] == shape_of(a.key)[2], "causal attention of fewer queries than keys")
+    a.check_square(c)
     a = replace(a, attn_mask=attn_bias)
     if not any(c.wanted[1:]):
         out, _ = a.attended(c)
@@ -186,6 +191,7 @@ def flash_attention_backward(c: Call, grad_out: Value, a: Attention, out: Value,
 def short_gradients(c: Call, grad_out: Value, a: Attention, out: Value, logsumexp: Value) -> tuple[Value, ...]:
     """Where few scores are stored."""
     a.check(c)
+    a.check_square(c)
     c.want(a.is_short, "the gradient of an attention of many keys")
     batch, heads, queries, _ = shape_of(a.query)
     sums = c.e.reshape(logsumexp, (batch, heads, static(product(shape_of(logsumexp)[2:])), 1))
