@@ -515,6 +515,16 @@ def test_gradient_of_a_short_attention_of_a_gpu(name, shared, causal):
 
 
 @pytest.mark.parametrize("name", GPU_ATTENTION)
+def test_seeds_of_no_dropout(name):
+    q = torch.randn(2, 4, 9, 8)
+    numbers = (2, 3) if "efficient" in name else (6, 7)
+    func, fakes = imported(getattr(torch.ops.aten, name).default, (q, q, q), GPU_ATTENTION[name], *numbers)
+    seeds = interp.run(func, *[q.numpy()] * 3)
+    assert [tuple(f.shape) for f in fakes] == [seed.shape for seed in seeds]
+    assert not any(seed.any() for seed in seeds)
+
+
+@pytest.mark.parametrize("name", GPU_ATTENTION)
 def test_gradients_that_stay(name):
     long, many = torch.zeros(1, 1, 129, 8), torch.zeros(9, 16, 64, 8)
     for x, y, causal, why in (
