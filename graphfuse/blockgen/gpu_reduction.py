@@ -64,7 +64,7 @@ TOGETHER = 4
 MANY_PROGRAMS, COLUMN_BYTES = 4, 128
 """From so many programs for each multiprocessor on, a thread has so many bytes of columns side by side: what lanes
 exchange for each is most of the work. An argmin over 96 x 39,368 halves takes 33 instructions an element with 32 bytes
-a thread, 11 with these; with 256 it took 4.5 us on an H100, with 32 8.7."""
+a thread, 11 with these (`benchmarks.population --seed 760986079 --numbers 190`). Not fitted."""
 FEW_WARPS = 8
 """Of short rows for each multiprocessor: up to so many, a warp has fewer elements."""
 REPEATS = (graph.broadcast, graph.full, graph.iota)
@@ -208,9 +208,10 @@ class _GpuRows(RowKernel):
         programs, multiprocessors = at_most(grid, kernel.space.ranges), kernel.machine.multiprocessors
         few = FEW_WARPS * multiprocessors // max(1, programs)
         least = 1 << max(1, min(height, few, tile // (4 * WARP))).bit_length() - 1
-        how = _row_block(tile, self._wide(), self._held(), way.warps, min(least, 16))
-        if self.columns and programs >= MANY_PROGRAMS * multiprocessors and self._held() == 1:
-            how = {"warps": warps_for(tile, COLUMN_BYTES // self._wide(), 16) * way.warps}
+        wide, held = self._wide(), self._held()
+        how = _row_block(tile, wide, held, way.warps, min(least, 16))
+        if self.columns and programs >= MANY_PROGRAMS * multiprocessors and held == 1:
+            how = {"warps": warps_for(tile, COLUMN_BYTES // wide, 16) * way.warps}
         return kernel.finish(grid, work, how)
 
     def _row_lanes(self, widths: Sequence[int], flat: int) -> tuple[list[Lane], Index]:

@@ -23,7 +23,7 @@ from graphfuse.fusion.simplify.patterns import Uses, is_op, made_by, once_with_u
 from graphfuse.ir.core import Func, Op, OpDef, Value, attr_ints, remade, tensor_of
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.passes import passing
-from graphfuse.ir.rewrite import Replacement, Rule, RuleWith, rewrite, rule, rule_with
+from graphfuse.ir.rewrite import Replacement, Rule, rewrite, rule, rule_with
 from graphfuse.symbolic import product
 
 
@@ -194,11 +194,8 @@ def added_to_scattered(op: Op, uses: Uses) -> Replacement | None:
     return None
 
 
-WITH_USES: tuple[RuleWith[Uses], ...] = added_to_scattered
-
-
 @passing("graph")
 def recognise_functions(func: Func) -> Func:
     """Replace compositions by the function that they are."""
     made = rewrite(func, RULES)
-    return once_with_uses(made, WITH_USES) if any(op.kind in graph.SCATTERS for op in made.body.ops) else made
+    return once_with_uses(made, added_to_scattered) if any(op.kind in graph.SCATTERS for op in made.body.ops) else made

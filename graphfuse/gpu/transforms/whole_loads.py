@@ -19,10 +19,12 @@ Requires: nothing. Ensures: the same tiles. Cost: one walk.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from graphfuse.dialects import block, control
 from graphfuse.gpu.alignment import pointer_alignments
 from graphfuse.gpu.analysis.axis_info import Facts, access_info, axis_info
-from graphfuse.ir.core import Block, Builder, Func, Op, Params, attr_dims, attr_ints, tile_of
+from graphfuse.ir.core import Block, Builder, Func, Op, Params, attr_dims, attr_ints, tile_of, walk
 from graphfuse.ir.passes import passing
 from graphfuse.ir.remake import Remaker
 from graphfuse.ir.types import I64
@@ -31,19 +33,26 @@ from graphfuse.ir.types import I64
 @passing("gpu")
 def whole_loads(func: Func) -> Func:
     """Branch around loads whose limits cut vectors."""
-    if any(op.kind is block.dot or op.kind.name.startswith("gpu.") for op in func.walk()):
+    ops = list(func.walk())
+    if any(op.kind is block.dot or op.kind.name.startswith("gpu.") for op in ops):
         return func
+    within = {inner for op in ops if op.kind is control.if_ for body in op.bodies for inner in walk(body)}
+    limited = [op for op in ops if op not in within and _is_limited(op)]
+    if not limited:
+        return func  # before anything is analysed
     facts = axis_info(func, pointer_alignments(func))
-    if not any(op.kind is block.load_view and _is_cut(func, op, facts) for op in func.walk()):
-        return func
-    return _Whole(func, facts).run()
+    cut = {op for op in limited if _is_cut(func, op, facts)}
+    return _Whole(func, cut).run() if cut else func
+
+
+def _is_limited(op: Op) -> bool:
+    """Whether a load of a view has limits, none of them a number."""
+    limits = op.operands[2:] if op.kind is block.load_view else ()
+    return bool(limits) and not any(v.op is not None and v.op.kind is block.const for v in limits)
 
 
 def _is_cut(func: Func, op: Op, facts: Facts) -> bool:
-    """Whether limits, which are not known, are why a load moves fewer elements at once."""
-    limits = op.operands[2:]
-    if not limits or any(v.op is not None and v.op.kind is block.const for v in limits):
-        return False
+    """Whether limits are why a load moves fewer elements at once."""
     t, strides = tile_of(op.result), attr_dims(op, "strides")
     bare = block.load_view.build(op.operands[:2], {k: v for k, v in op.attrs.items() if k != "limited"})
     along = [d for d, s in enumerate(strides) if s == 1]
@@ -52,16 +61,14 @@ def _is_cut(func: Func, op: Op, facts: Facts) -> bool:
 
 
 class _Whole(Remaker):
-    def __init__(self, func: Func, facts: Facts) -> None:
+    def __init__(self, func: Func, cut: Collection[Op]) -> None:
         super().__init__(func)
-        self.facts, self.branches = facts, 0
+        self.cut = cut
 
     def op(self, op: Op) -> None:
-        """Copy what is no such load, and branches as they are."""
-        if self.branches or op.kind is not block.load_view or not _is_cut(self.func, op, self.facts):
-            self.branches += op.kind is control.if_
+        """Branch around a load that is cut."""
+        if op not in self.cut:
             self.copy(op)
-            self.branches -= op.kind is control.if_
             return
         b, shape = self.builder, tile_of(op.result).shape
         pointer, at, *limits = map(self.new, op.operands)
