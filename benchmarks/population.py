@@ -248,12 +248,8 @@ def taken(case: Case, args: Any) -> dict[str, Any]:
     """Memory of each side, which has a process of its own: what one keeps, another frees."""
     turn(TURNS[0], args)
     if args.memory in PEERS:
-        import torch
-
         subject = Subject(case, "cuda")
-        side: dict[str, Any] = {"backend": "inductor", "mode": "reduce-overhead"}
-        chosen = {"backend": Told().backend("reduce-overhead")} if args.memory == "graphfuse" else side
-        return {"bytes": subject.peak(torch.compile(_copied(subject.called), dynamic=False, **chosen))}
+        return {"bytes": subject.peak(_compiled(subject.called, args.memory, Told(), "reduce-overhead"))}
     flags = [f"--{k}={getattr(args, k)}" for k in ("one", "seed", "kind", "family")]
     command = [sys.executable, "-m", "benchmarks.population", *flags]
     sides = {
@@ -296,14 +292,12 @@ def _measured(case: Case, args: Any, reports: list[Any]) -> dict[str, Any]:
         own = Subject(case, device) if subject.module is not None else subject
         records = device == "cuda" and args.kind == "model"
         mode = MODES[args.tune and side != "untuned", records]
-        backend = (Told() if side == "untuned" else told).backend(mode)
-        options = {"backend": "inductor", "mode": mode} if side == "inductor" else {"backend": backend}
         begun, spent = time.perf_counter(), _processor_seconds()
         try:
             called = (
                 loaded(side, file, args.threads, told)
                 if file
-                else torch.compile(_copied(own.called), dynamic=False, **options)
+                else _compiled(own.called, side, Told() if side == "untuned" else told, mode)
             )
             row["off"][side] = off(own.results(called), exact, eager, whole=whole)
             steps[side] = _stepping(own, called)
@@ -384,6 +378,16 @@ def _stepping(subject: Subject, called: Callable[..., Any]) -> Call:
         return step()
 
     return marked if subject.case.trains and subject.device == "cuda" else step
+
+
+def _compiled(called: Callable[..., Any], side: str, told: Told, mode: str | None) -> Callable[..., Any]:
+    """By a side, in a mode of torch.compile's."""
+    import torch
+
+    how: dict[str, Any] = {"backend": "inductor", "mode": mode}
+    return torch.compile(
+        _copied(called), dynamic=False, **(how if side == "inductor" else {"backend": told.backend(mode)})
+    )
 
 
 def _copied(fn: Any) -> Any:
