@@ -83,6 +83,15 @@ func @added_to_scattered(%x: tensor<6x3xf32>, %i: tensor<4x1xi64>, %u: tensor<4x
   %m = graph.add(%c, %k) : tensor<9xi32>
   return(%y, %m)
 }
+
+func @added_to_scattered__twice(%x: tensor<6xf32>, %i: tensor<4x1xi64>, %u: tensor<4xf32>, %j: tensor<2x1xi64>, %w: tensor<2xf32>) {
+  %z = graph.full() {elem = f32, shape = [6], value = 0.0} : tensor<6xf32>
+  %s = graph.scatter_nd(%z, %i, %u) {kind = "add"} : tensor<6xf32>
+  %y = graph.add(%x, %s) : tensor<6xf32>
+  %t = graph.scatter_nd(%z, %j, %w) {kind = "add"} : tensor<6xf32>
+  %r = graph.add(%t, %y) : tensor<6xf32>
+  return(%r)
+}
 // -----
 func @logistic(%x: tensor<8xf32>) {
   %v0 = graph.sigmoid(%x) : tensor<8xf32>
@@ -163,4 +172,10 @@ func @added_to_scattered(%x: tensor<6x3xf32>, %i: tensor<4x1xi64>, %u: tensor<4x
   %y = graph.scatter_nd(%p, %i, %u) {kind = "add"} : tensor<6x3xf32>
   %m = graph.scatter_along(%k, %j, %n) {axis = 0, kind = "add"} : tensor<9xi32>
   return(%y, %m)
+}
+
+func @added_to_scattered__twice(%x: tensor<6xf32>, %i: tensor<4x1xi64>, %u: tensor<4xf32>, %j: tensor<2x1xi64>, %w: tensor<2xf32>) {
+  %y = graph.scatter_nd(%x, %i, %u) {kind = "add"} : tensor<6xf32>
+  %r = graph.scatter_nd(%y, %j, %w) {kind = "add"} : tensor<6xf32>
+  return(%r)
 }

@@ -186,7 +186,7 @@ def added_to_scattered(op: Op, uses: Uses) -> Replacement | None:
         return None
     for x, sums in (op.operands, op.operands[::-1]):
         scatter = made_by(sums, *graph.SCATTERS)
-        if scatter is None or scatter.attrs.get("kind") != "add" or uses.get(sums, 1) > 1 or is_op(x, *graph.SCATTERS):
+        if scatter is None or scatter.attrs.get("kind") != "add" or uses.get(sums, 1) > 1:
             continue
         begin, *rest = scatter.operands
         if splat_of(begin) == 0:
