@@ -290,8 +290,8 @@ class GpuContraction(ContractionKernel):
             tiles = boxed_tiles(self.machine, elem, made, step=feed.step)
         elif feed.boxes:
             ns = self._epilogue_ns()
-            exchanges = ns > self.machine.gpu.epilogue.plain_ns and self._is_stored_by_lanes()
-            made = replace(made, in_lines=self._has_lines_of_columns(), exchanges=exchanges, epilogue_ns=ns)
+            by_threads = ns > self.machine.gpu.epilogue.plain_ns and self._is_stored_by_threads()
+            made = replace(made, in_lines=self._has_lines_of_columns(), by_threads=by_threads, epilogue_ns=ns)
             tiles = boxed_tiles(self.machine, elem, made, step=self._line_step())
         else:
             by_registers, copied = self._passes_registers(), self._is_copied(rows)
@@ -350,8 +350,8 @@ class GpuContraction(ContractionKernel):
     def _epilogue_ns(self) -> float:
         return epilogue_ns(self.kernel, [v for w in self.works for v in (w.lhs, w.rhs)])
 
-    def _is_stored_by_lanes(self) -> bool:
-        """Whether there are results whose rows TMA does not take: lanes exchange elements, and store lines."""
+    def _is_stored_by_threads(self) -> bool:
+        """Whether there are results whose rows TMA does not take."""
         pitches = [shape_of(v)[-1] * element_of(v).bytes for v in self.kernel.outputs if shape_of(v)]
         return any(exact_div(p, VECTOR_BYTES) is None for p in pitches)
 

@@ -40,9 +40,9 @@ class Product:
     """Of K in a step: fewer where taps of an image have fewer."""
     in_lines: bool = False
     """Memory runs along the n columns: tiles of 96 would be copied in thirds of half a line."""
-    exchanges: bool = False
-    """Lanes exchange what they store, which takes registers beside the accumulators and the epilogue's
-    (`gpu/transforms/hopper/lines.py`)."""
+    by_threads: bool = False
+    """TMA does not take what is stored: it takes registers beside the accumulators and the epilogue's
+    (`gpu/lower_lines.py`)."""
     epilogue_ns: float = 0.0
     """What one warpgroup takes for an element besides storing it."""
 
@@ -110,8 +110,8 @@ GAIN = 1.1
 """At least, where a model says that something else is faster: models are not exact."""
 _ABOUT = 1.01
 """Times the least time: closer than that the model cannot tell tiles apart, and the order of `TILES` decides."""
-_MOST_EXCHANGING = 128
-"""Accumulators of a thread, where an epilogue's results are exchanged among lanes."""
+_MOST_BY_THREADS = 128
+"""Accumulators of a thread that stores an epilogue's results itself."""
 
 
 def wgmma_tile(machine: Machine, p: Product) -> WgmmaTile:
@@ -124,7 +124,7 @@ def wgmma_tiles(machine: Machine, p: Product) -> list[WgmmaTile]:
     tiles = _candidates(p.n, p.steps, FOR_WINDOWS if p.windows else TILES if p.results == 1 else FOR_SEVERAL)
     tiles = (t for t in tiles if (not p.terms or _has_room_for_sums(t)) and (p.results == 1 or _has_room(t, p.results)))
     tiles = (t for t in tiles if t.shared == 1 or not (p.terms or p.results > 1))
-    tiles = (t for t in tiles if not p.exchanges or t.m * t.n <= _MOST_EXCHANGING * _threads(t))
+    tiles = (t for t in tiles if not p.by_threads or t.m * t.n <= _MOST_BY_THREADS * _threads(t))
     tiles = (t for t in tiles if not p.in_lines or t.n <= _LINE or t.n % _LINE == 0)
     times = {t: microseconds(t, machine, p) for t in tiles}
     least = min(times.values())

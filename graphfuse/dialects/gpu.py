@@ -12,8 +12,8 @@ from graphfuse.symbolic import Dim
 
 
 @opdef("gpu.convert_layout", Trait.PURE)
-def convert_layout(x: Type, *, layout: LinearLayout, route: str = "") -> Type:
-    """The same tile held by other threads. With `route` it goes that way (`convert.plan`), and no pass moves it."""
+def convert_layout(x: Type, *, layout: LinearLayout) -> Type:
+    """The same tile held by other threads."""
     if not isinstance(x, Tile) or x.layout is None:
         raise VerifyError(f"operand must be a tile with a layout, got {x}")
     if layout.shape != x.padded_shape:
@@ -254,9 +254,14 @@ def zero_rows(ring: Type, *, start: int) -> tuple[Type, ...]:
 
 def _staging(t: Type) -> Buffer:
     buffer = _shared(t, "a staging buffer")
-    if len(buffer.shape) != 3 or buffer.shape[1] != 16 or not buffer.swizzle:
-        raise VerifyError(f"a staging buffer has 16 rows and a swizzle, got {t}")
+    if len(buffer.shape) != 3 or buffer.shape[1] != 16:
+        raise VerifyError(f"a staging buffer has 16 rows, got {t}")
     return buffer
+
+
+def _columns(staging: Buffer) -> int:
+    """Of a staging buffer; one without a swizzle has 16 bytes besides, for lines that begin anywhere."""
+    return staging.shape[2] if staging.swizzle else staging.shape[2] - 16 // staging.elem.bytes
 
 
 @opdef("gpu.stage")
@@ -266,10 +271,64 @@ def stage(staging: Type, value: Type, *, column: int = 0, buffer: int = 0, pendi
     With `pending`, it first waits until all but its last so many stores have been read. f32 values are rounded to the
     buffer's element.
     """
-    to, tile = _staging(staging), value
-    fits = isinstance(tile, Tile) and len(tile.shape) == 2 and 0 <= column <= to.shape[2] - tile.shape[1]
+    to = _staging(staging)
+    _staged(to, value, column)
+    if not to.swizzle:
+        raise VerifyError(f"TMA stores from buffers with a swizzle, got {to}")
+    return ()
+
+
+def _staged(to: Buffer, tile: Type, column: int) -> None:
+    fits = isinstance(tile, Tile) and len(tile.shape) == 2 and 0 <= column <= _columns(to) - tile.shape[1]
     if not isinstance(tile, Tile) or not fits or tile.elem not in (to.elem, F32):
-        raise VerifyError(f"cannot stage {value} in {to}")
+        raise VerifyError(f"cannot stage {tile} in {to}")
+
+
+@opdef("gpu.stage_lines")
+def stage_lines(
+    staging: Type,
+    value: Type,
+    pointer: Type,
+    base: Type,
+    *,
+    stride: Dim,
+    column: int = 0,
+    buffer: int = 0,
+    pairs: bool = False,
+) -> tuple[Type, ...]:
+    """As `stage`, for rows that begin anywhere in memory: `stride` elements apart, the tile's first at the base.
+
+    Each lies as far behind a multiple of 16 bytes as it does in memory. Lanes first wait until all have read what was
+    staged before. With `pairs`, two elements that begin at an even column lie at a multiple of their size.
+    """
+    to = _staging(staging)
+    _staged(to, value, column)
+    _lines(pointer, base, to, (), ())
+    return ()
+
+
+def _lines(pointer: Type, base: Type, staging: Buffer, limits: tuple[Type, ...], limited: tuple[int, ...]) -> None:
+    if base != I64 or pointer_of(pointer).elem != staging.elem or staging.swizzle or _columns(staging) < 1:
+        raise VerifyError(f"cannot store lines of {staging} through {pointer} at {base}")
+    if len(limits) != len(limited) or any(t != I64 for t in limits) or any(d not in (0, 1) for d in limited):
+        raise VerifyError(f"expected an i64 limit for each of the dims {list(limited)}, which are 0 or 1")
+
+
+@opdef("gpu.store_lines")
+def store_lines(
+    pointer: Type,
+    base: Type,
+    staging: Type,
+    *limits: Type,
+    stride: Dim,
+    limited: tuple[int, ...] = (),
+    buffer: int = 0,
+) -> tuple[Type, ...]:
+    """Write each warp's lines, which `stage_lines` put there for the same place: 16 rows for each warp in turn.
+
+    What is at or past a limit is not written.
+    """
+    _lines(pointer, base, _staging(staging), limits, limited)
     return ()
 
 
@@ -289,7 +348,7 @@ def tma_store(
     """
     elem = _tensor(pointer, dims, strides, coordinates)
     source = _staging(staging)
-    if source.elem != elem:
+    if source.elem != elem or not source.swizzle:
         raise VerifyError(f"cannot store {source} through {pointer}")
     return ()
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from graphfuse.codegen.kernel import integer
 from graphfuse.dialects import gpu
 from graphfuse.gpu.analysis.memory_access import bank_conflicts
-from graphfuse.gpu.convert import Barrier, Conversion, Exchange, Gather, Load, Rename, Route, Store, holding, plan
+from graphfuse.gpu.convert import Barrier, Conversion, Exchange, Gather, Load, Rename, Store, holding, plan
 from graphfuse.gpu.kernel import Kernel, layout_of, lowers
 from graphfuse.gpu.matrices import load_matrices, matrix_pattern, memory_for_matrices
 from graphfuse.gpu.shared_access import load_shared, store_shared
@@ -20,10 +19,9 @@ from graphfuse.llvm.module import Reg
 
 @lowers(gpu.convert_layout)
 def lower_convert_layout(kernel: Kernel, op: Op) -> None:
-    """The cheapest route, or the one that is asked for."""
+    """The cheapest route."""
     tile, want = kernel.tile(op.operands[0]), layout_of(tile_of(op.result))
-    route = cast("Route | None", op.attrs.get("route"))
-    kernel.set(op, convert(kernel, tile.vectors, plan(tile.layout, want, 8 * tile.elem.bytes, route)))
+    kernel.set(op, convert(kernel, tile.vectors, plan(tile.layout, want, 8 * tile.elem.bytes)))
     kernel.bound_alike(op)
 
 

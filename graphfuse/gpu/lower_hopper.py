@@ -232,7 +232,7 @@ def lower_zero_rows(kernel: Kernel, op: Op) -> None:
     kernel.barrier()
 
 
-def _staging_buffer(kernel: Kernel, staging: Value, op: Op) -> Reg:
+def staging_buffer(kernel: Kernel, staging: Value, op: Op) -> Reg:
     """The address of the warp's own buffer that an op names."""
     assert kernel.role, "the staging buffers are those of warps with roles"
     buffer = buffer_of(staging)
@@ -250,7 +250,7 @@ def lower_stage(kernel: Kernel, op: Op) -> None:
     """The lane that stores is the one that knows what has been read; the others wait for it."""
     staging, value = op.operands
     buffer, tile = buffer_of(staging), kernel.tile(value)
-    here, lane = _staging_buffer(kernel, staging, op), kernel.lane
+    here, lane = staging_buffer(kernel, staging, op), kernel.lane
     if "pending" in op.attrs:
         ready = when(f"cp.async.bulk.wait_group.read {attr_int(op, 'pending')};", 0)
         kernel.assembly(f"{ready}\nbar.warp.sync 0xffffffff;", kernel.flag(kernel.is_first_lane))
@@ -275,7 +275,7 @@ def lower_tma_store(kernel: Kernel, op: Op) -> None:
         f"cp.async.bulk.tensor.{len(to)}d.global.shared::cta.tile.bulk_group [$1, {{{places(2, len(to))}}}], [$0];\n"
         "@p cp.async.bulk.commit_group;"
     )
-    kernel.assembly(when(store, 2 + len(to)), _staging_buffer(kernel, staging, op), map_, *to, first)
+    kernel.assembly(when(store, 2 + len(to)), staging_buffer(kernel, staging, op), map_, *to, first)
 
 
 def _stage_halves(kernel: Kernel, base: Reg, buffer: Buffer, values: Sequence[Reg], lane: Reg, column: int) -> None:

@@ -91,7 +91,7 @@ def lower_store_view(kernel: Kernel, op: Op) -> None:
     tile, type_ = kernel.tile(op.operands[2]), tile_of(op.operands[2])
     kernel.order(kernel.pointer(op.operands[0]).root, writes=True)
     for access in view_accesses(kernel, op, type_, op.operands[3:], stores=True):
-        _store_one(kernel, tile.elem, [tile.vectors[r] for r in access.registers], access)
+        store_one(kernel, tile.elem, [tile.vectors[r] for r in access.registers], access)
 
 
 def view_accesses(kernel: Kernel, op: Op, type_: Tile, limits: Sequence[Value], *, stores: bool) -> Iterator[Access]:
@@ -133,13 +133,13 @@ def strided_address(
             constant += moved * stride * size
         else:
             at = kernel.coordinate(layout, d, register)
-        address = _advance(kernel, address, at, stride, size, (1 << bits) - 1)
+        address = advance(kernel, address, at, stride, size, (1 << bits) - 1)
     if not -_MAX_IMMEDIATE < constant < _MAX_IMMEDIATE:
         return kernel.address(address, integer(constant)), 0
     return address, constant
 
 
-def _advance(kernel: Kernel, address: Reg, at: Reg, stride: Dim, size: int, most: int) -> Reg:
+def advance(kernel: Kernel, address: Reg, at: Reg, stride: Dim, size: int, most: int) -> Reg:
     """The address `at * stride` elements further."""
     if at.text == "0":
         return address
@@ -221,7 +221,7 @@ def lower_store(kernel: Kernel, op: Op) -> None:
     kernel.order(kernel.pointer(pointer).root, writes=True)
     value = kernel.registers(source)
     for access in element_accesses(kernel, op, source.type, mask, stores=True):
-        _store_one(kernel, value.elem, [value.vectors[r] for r in access.registers], access)
+        store_one(kernel, value.elem, [value.vectors[r] for r in access.registers], access)
 
 
 def element_accesses(
@@ -264,7 +264,7 @@ def _load(kernel: Kernel, op: Op, accesses: Iterator[Access]) -> None:
     elem, count = block.elem_of(type_), len(kernel.type_parts(type_))
     out: list[Reg | None] = [None] * count
     for access in accesses:
-        for r, value in zip(access.registers, _load_one(kernel, elem, access, other), strict=True):
+        for r, value in zip(access.registers, load_one(kernel, elem, access, other), strict=True):
             out[r] = value
     if isinstance(type_, Tile):
         out = [out[r] for r in holding(layout_of(type_), layout_of(type_))]
@@ -278,7 +278,8 @@ def _words(nbytes: int) -> list[str]:
     return ["i32"] * (nbytes // 4)
 
 
-def _load_one(kernel: Kernel, elem: Scalar, access: Access, other: float) -> list[Reg]:
+def load_one(kernel: Kernel, elem: Scalar, access: Access, other: float) -> list[Reg]:
+    """The elements that one instruction loads, or `other`."""
     n, nbytes, address = len(access.registers), elem.bytes * len(access.registers), access.address
     if access.predicate is None:
         at, type_ = kernel.address(address, access.displacement), _memory_vector(elem, n)
@@ -324,7 +325,8 @@ def _unpack(kernel: Kernel, elem: Scalar, loaded: Reg, n: int) -> list[Reg]:
     return [wrap(kernel, r, elem) for r in out] if elem.is_integer else out  # bits above i4 may be anything
 
 
-def _store_one(kernel: Kernel, elem: Scalar, values: Sequence[Reg], access: Access) -> None:
+def store_one(kernel: Kernel, elem: Scalar, values: Sequence[Reg], access: Access) -> None:
+    """Store elements by one instruction."""
     n, nbytes, address = len(values), elem.bytes * len(values), access.address
     parts = [kernel.convert("zext", v, memory_type(elem)) for v in values]
     packed = parts[0] if n == 1 else kernel.recast(kernel.joined(parts), _memory_vector(elem, n))

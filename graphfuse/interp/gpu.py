@@ -178,7 +178,7 @@ def _staged(context: Context, op: Op, staging: Pointer) -> list[int]:
     return [(place.group * place.warps + w) * own + attr(op, "buffer", 0) for w in range(place.warps)]
 
 
-def _stage(context: Context, op: Op, staging: Pointer, value: Array) -> None:
+def _stage(context: Context, op: Op, staging: Pointer, value: Array, *_: Any) -> None:
     buffers, first = _staged(context, op, staging), attr(op, "column", 0)
     elem = ew.elem_of(staging.array.dtype)
     columns = slice(first, first + value.shape[1])
@@ -191,6 +191,16 @@ def _tma_store(context: Context, op: Op, pointer: Pointer, staging: Pointer, *at
     value = np.concatenate([_buffer(context, staging, b) for b in _staged(context, op, staging)])
     where, inside = box_of(context, op, at, np.arange(len(value)), value.shape[1])
     write(context, pointer, where, inside, value)
+
+
+def _store_lines(context: Context, op: Op, pointer: Pointer, base: Array, staging: Pointer, *limits: Array) -> None:
+    width = staging.array.shape[2] - 16 // staging.array.dtype.itemsize
+    value = np.concatenate([staging.array[b, :, :width] for b in _staged(context, op, staging)])
+    grid = list(np.indices(value.shape, sparse=True))
+    inside = np.ones(value.shape, np.bool_)
+    for dim, limit in zip(attr(op, "limited", ()), limits, strict=True):
+        inside &= grid[dim] < int(limit)
+    write(context, pointer, base + grid[0] * context.dim(attr(op, "stride")) + grid[1], inside, value)
 
 
 # products
@@ -322,6 +332,8 @@ SEMANTICS: dict[OpDef, Callable[..., Any]] = {
     gpu.tma_load: _tma_load,
     gpu.zero_rows: _zero_rows,
     gpu.stage: _stage,
+    gpu.stage_lines: _stage,
+    gpu.store_lines: _store_lines,
     gpu.tma_store: _tma_store,
     gpu.tma_flush: _nothing,
     gpu.commit: _nothing,

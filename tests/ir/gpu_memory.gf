@@ -16,7 +16,7 @@ func @copies(%x: ptr<f32>, %out: ptr<f32>, %n: i64) {grid = 1, warps = 1} dims (
   %a = gpu.load_shared(%ring, %zero) {layout = #l0} : tile<16x16xf32, #l0>
   %b = gpu.load_shared(%ring, %one) {axis = 0, part = 1, parts = 2, transposed = true} : tile<8x16xf32>
   %c = gpu.convert_layout(%a) {layout = #l1} : tile<16x16xf32, #l1>
-  %d = gpu.convert_layout(%c) {layout = #l0, route = "shared"} : tile<16x16xf32, #l0>
+  %d = gpu.convert_layout(%c) {layout = #l0} : tile<16x16xf32, #l0>
   %e = gpu.short(%d) {function = "exp"} : tile<16x16xf32, #l0>
   %f = gpu.short(%e) {function = "sigmoid"} : tile<16x16xf32, #l0>
   %g = gpu.short(%f) {function = "exp2"} : tile<16x16xf32, #l0>

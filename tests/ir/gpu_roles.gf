@@ -6,6 +6,7 @@ func @cluster(%x: ptr<f32>, %out: ptr<f32>) {cluster = 2, grid = 1, persistent =
   %rank = gpu.cluster_rank() : i64
   %ring = gpu.shared_alloc() {elem = f32, shape = [2, 64, 16], swizzle = 64} : shared<2x64x16xf32, swizzle 64>
   %staging = gpu.shared_alloc() {elem = f32, shape = [4, 16, 16], swizzle = 64} : shared<4x16x16xf32, swizzle 64>
+  %lines = gpu.shared_alloc() {elem = f32, shape = [4, 16, 20]} : shared<4x16x20xf32>
   %room = gpu.shared_alloc() {elem = f32, shape = [1, 8, 128]} : shared<1x8x128xf32>
   %full = gpu.barriers() {arrivals = 1, count = 2} : shared<2xi64>
   %empty = gpu.barriers() {arrivals = 2, count = 2} : shared<2xi64>
@@ -36,6 +37,11 @@ func @cluster(%x: ptr<f32>, %out: ptr<f32>) {cluster = 2, grid = 1, persistent =
         gpu.stage(%staging, %left) {pending = 0}
         gpu.stage(%staging, %right) {column = 8}
         gpu.tma_store(%out, %staging, %at, %at) {dims = [64, 16], strides = [16, 1]}
+        %behind = block.const() {elem = i64, value = 1025} : i64
+        %ten = block.const() {elem = i64, value = 10} : i64
+        gpu.stage_lines(%lines, %left, %out, %behind) {stride = 11}
+        gpu.stage_lines(%lines, %right, %out, %behind) {column = 8, stride = 11}
+        gpu.store_lines(%out, %behind, %lines, %ten) {limited = [1], stride = 11}
         yield()
       }
       %n = gpu.advance(%s) {size = 2} : i32

@@ -162,7 +162,7 @@ func @f(%s: shared<2x64x64xf16, swizzle 128>) {
 // -----
 layout #m = 64x8 linear {register = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]}
 func @f(%s: shared<2x64x64xf16, swizzle 128>, %x: tile<64x8xf32, #m>) {
-  gpu.stage(%s, %x)  // error: gpu.stage: a staging buffer has 16 rows and a swizzle, got shared<2x64x64xf16, swizzle 128>
+  gpu.stage(%s, %x)  // error: gpu.stage: a staging buffer has 16 rows, got shared<2x64x64xf16, swizzle 128>
   return()
 }
 // -----
@@ -312,5 +312,27 @@ func @f(%i: i64, %k: i32) {
   %r = gpu.for_tiles(%i, %k) {tiles = 8} do (%t: i64, %v: i32) {  // error: gpu.for_tiles: carried types change
     yield(%t)
   } : i32
+  return()
+}
+// -----
+layout #m = 64x8 linear {register = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]}
+func @f(%s: shared<2x16x64xf16>, %x: tile<64x8xf32, #m>) {
+  gpu.stage(%s, %x)  // error: gpu.stage: TMA stores from buffers with a swizzle, got shared<2x16x64xf16>
+  return()
+}
+// -----
+layout #m = 64x8 linear {register = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]}
+func @f(%p: ptr<f16>, %s: shared<2x16x64xf16>, %x: tile<64x8xf32, #m>, %i: i64) {
+  gpu.stage_lines(%s, %x, %p, %i) {column = 56, stride = 99}  // error: gpu.stage_lines: cannot stage tile<64x8xf32, {64x8 linear {register = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]}}> in shared<2x16x64xf16>
+  return()
+}
+// -----
+func @f(%p: ptr<f32>, %s: shared<2x16x64xf16>, %i: i64) {
+  gpu.store_lines(%p, %i, %s) {stride = 99}  // error: gpu.store_lines: cannot store lines of shared<2x16x64xf16> through ptr<f32> at i64
+  return()
+}
+// -----
+func @f(%p: ptr<f16>, %s: shared<2x16x64xf16>, %i: i64) {
+  gpu.store_lines(%p, %i, %s, %i) {limited = [2], stride = 99}  // error: gpu.store_lines: expected an i64 limit for each of the dims [2], which are 0 or 1
   return()
 }

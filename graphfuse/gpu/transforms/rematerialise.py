@@ -50,7 +50,7 @@ def rematerialise(func: Func) -> Func:
     made: list[dict[tuple[Value, LinearLayout], Value]] = []
 
     def visit(new: Op) -> Replacement | None:
-        if new.kind is not gpu.convert_layout or "route" in new.attrs:
+        if new.kind is not gpu.convert_layout:
             return None
         again = _Again(made)
         want = tile_of(new.result).layout

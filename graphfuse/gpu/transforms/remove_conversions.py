@@ -104,7 +104,7 @@ class _Moves:
     def _visit(self, op: Op) -> Replacement | None:
         self.blocks[-1].add(op)
         if op.kind is gpu.convert_layout:
-            return None if "route" in op.attrs else self._folded(op) or self._before(op)
+            return self._folded(op) or self._before(op)
         return self._after(op)
 
     def _only_here(self, value: Value) -> Op | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from graphfuse.gpu.transforms.hopper.epilogue import Declined
@@ -24,6 +25,8 @@ MOST_ACCUMULATORS = 192
 """32-bit registers of a thread for the tile; beyond, the epilogue has too few left."""
 PANEL = 128
 """Bytes of the widest swizzle: what a staging buffer's row has, if the tile is wide enough."""
+LINE = 512
+"""Bytes of a staging buffer's row that threads store, which touch a sector more than it has."""
 REGISTERS = {1: (), 2: (232, 40), 3: (160, 32)}
 """By consumer warpgroups: registers of a consumer's thread and of a producer's."""
 
@@ -53,11 +56,13 @@ class Config:
         return 4 * self.consumers + 4
 
 
-def choose(func: Func, product: Product, store_bytes: int, chunks: int, room_bytes: int = 0) -> Config:
+def choose(
+    func: Func, product: Product, store_bytes: int, chunks: int, room_bytes: int = 0, buffers: int = 2
+) -> Config:
     """From the tile, and the attributes `schedule` (cooperative or pingpong), `ring`, `persistent`, `store_buffers`.
 
-    A warp stages 16 rows of `chunks` chunks of columns one after another, `store_bytes` for each. `room_bytes` of
-    shared memory are for something else.
+    A warp stages 16 rows of `chunks` chunks of columns one after another, `store_bytes` for each, in `buffers` if there
+    is room. `room_bytes` of shared memory are for something else.
     """
     rows, columns = product.acc.shape
     if rows not in (64, 128, 256) or columns % 8 or not 8 <= columns <= 256:
@@ -82,7 +87,7 @@ def choose(func: Func, product: Product, store_bytes: int, chunks: int, room_byt
         left = room - -(-staged * buffers // ALIGNMENT) * ALIGNMENT
         return min(attr_int(func, "ring", MOST_STAGES), left // product.step_bytes)
 
-    buffers = attr_int(func, "store_buffers", 2 if stages(2) >= ENOUGH_STAGES else 1)
+    buffers = attr_int(func, "store_buffers", buffers if stages(buffers) >= ENOUGH_STAGES else 1)
     while boxes % buffers:  # every tile begins with the first buffer
         buffers -= 1
     if stages(buffers) < 2:
@@ -95,17 +100,23 @@ def chunk_width(columns: int, elem_bytes: int) -> int:
     return min(PANEL // elem_bytes, columns & -columns)
 
 
+def line_width(columns: int, elem_bytes: int) -> int:
+    """The same where no store is by TMA: what divides the tile's, in eights if they are, a line at most."""
+    widths = (columns // n for n in range(1, columns + 1) if columns % n == 0)
+    return next(w for w in widths if w * elem_bytes <= LINE and w % math.gcd(8, columns) == 0)
+
+
 def part_width(accumulators: int) -> int:
     """Columns that the epilogue computes at a time: few, where the product leaves few registers."""
     return 16 if accumulators > 96 else 32
 
 
-def read_ahead(accumulators: int, *, rows_and_erf: bool = False) -> int:
+def read_ahead(accumulators: int, *, rows_and_erf: bool = False, in_lines: bool = False) -> int:
     """Registers of a thread for what the epilogue reads: those that the product leaves, and some for arithmetic.
 
     With `rows_and_erf` it reads rows alone, such as a bias, and computes `erf`. That has two polynomials on the way at
-    once, and takes so long that few parts need be read ahead; with all of them there the assembler spills.
+    once, and takes so long that few parts need be read ahead; with all of them there the assembler spills. Threads that
+    store lines themselves have 16 less.
     """
-    if accumulators > 128:
-        return 16
-    return 48 if accumulators <= 96 else 8 if rows_and_erf else 32
+    room = 16 if accumulators > 128 else 48 if accumulators <= 96 else 8 if rows_and_erf else 32
+    return max(0, room - 16) if in_lines else room

@@ -106,10 +106,11 @@ class Chunk:
             for place in self._operands(op, axes, layout):
                 yield from self.loads(*place)
 
-    def registers(self, value: Value, axes: Axes, layout: LinearLayout) -> int:
-        """Of a thread, for `tile` of these arguments."""
+    def registers(self, value: Value, axes: Axes, layout: LinearLayout, *, apart: bool = False) -> int:
+        """Of a thread, for `tile` of these arguments; narrow elements that are read `apart` take one each."""
         del axes
-        return -(-layout.distinct_registers().size(REGISTER) * tile_of(value).elem.bytes // 4)
+        elements = layout.distinct_registers().size(REGISTER)
+        return elements if apart else -(-elements * tile_of(value).elem.bytes // 4)
 
     def _shape(self, value: Value, axes: Axes) -> tuple[int, ...]:
         return tuple(n if a is None else self.size[a] for n, a in zip(tile_of(value).shape, axes, strict=True))

@@ -12,15 +12,15 @@ The function says what a tile is (shapes, `grid`); a function that is something 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
 from functools import partial
 
 from graphfuse.dialects import block, gpu
 from graphfuse.dialects.boxes import Unboxed
 from graphfuse.gpu.transforms.hopper.affine import Scalars
-from graphfuse.gpu.transforms.hopper.config import Config, choose, chunk_width, part_width, read_ahead
+from graphfuse.gpu.transforms.hopper.config import Config, choose, chunk_width, line_width, part_width, read_ahead
 from graphfuse.gpu.transforms.hopper.epilogue import Chunk, Clones, Declined, Origin
-from graphfuse.gpu.transforms.hopper.lines import has_room, in_lines
 from graphfuse.gpu.transforms.hopper.match import Operand, Product, match_product
 from graphfuse.gpu.transforms.hopper.order import grouped
 from graphfuse.gpu.transforms.hopper.raise_boxes import as_read, raise_boxes
@@ -28,11 +28,13 @@ from graphfuse.gpu.transforms.hopper.reads import Reads
 from graphfuse.gpu.transforms.hopper.roles import (
     READS,
     Fill,
+    Lines,
     Ring,
     Roles,
     Store,
     Turns,
     elem_stored,
+    has_lines,
     number,
     stored_box,
     stores_of,
@@ -42,7 +44,7 @@ from graphfuse.gpu.transforms.hopper.share import ALONE, EIGHT, Share, choices, 
 from graphfuse.gpu.transforms.hopper.split import exchange, split_of
 from graphfuse.gpu.transforms.hopper.stream import LEAST_STEPS, Piece, steps_of
 from graphfuse.gpu.transforms.overlap_launches import constants_of
-from graphfuse.ir.core import Attr, Builder, Func, Op, Value, remade, tile_of
+from graphfuse.ir.core import Attr, Builder, Func, Op, Value, attr_dims, remade, tile_of
 from graphfuse.ir.layout_families import Wgmma
 from graphfuse.ir.passes import passing
 from graphfuse.ir.types import BF16, BOOL, F16, F32, Tile, scalar
@@ -51,7 +53,7 @@ from graphfuse.symbolic import bounds, floordiv, minimum, sym
 log = logging.getLogger(__name__)
 
 ROUNDED = (F16, BF16)
-"""What a store by TMA rounds f32 to by itself."""
+"""What staging rounds f32 to by itself."""
 
 
 @passing("gpu")
@@ -103,17 +105,20 @@ class _Matmul(Roles[Config]):
         self.together = self.split * self.share.blocks
         self.steps = steps_of(func, product) if self.share.blocks == 1 else 0
         own = columns // self.split
-        self.width = min((chunk_width(own, elem_stored(op).bytes) for op in stored), default=1)
+        self.width = min(chunk_width(own, elem_stored(op).bytes) for op in stored)
         self.stores = [self._store(op) for op in stored]
+        by_tma = any(s.box for s in self.stores)
+        if not by_tma:
+            self.width = min(line_width(own, elem_stored(op).bytes) for op in stored)
         if any(not isinstance(s.value.type, Tile) or s.value.type.shape != self.whole.shape for s in self.stores):
             raise Declined("a store has another shape than the product")
-        staged = sum(16 * self.width * elem_stored(s.op).bytes for s in self.stores if s.box)
+        staged = sum(s.staged_bytes(self.width) for s in self.stores)
         received = rows * columns * product.acc.elem.bytes // self.split * (self.split - 1)
-        self.config = choose(func, product, staged, own // self.width, received)
+        self.config = choose(func, product, staged, own // self.width, received, buffers=1 + by_tma)
         padded = product.acc.padded_shape[1]
         warps = (4 * self.config.warpgroups, 1)
         self.layout = Wgmma(padded, warps).linear((rows, padded))
-        step = min(self.width, part_width(self._of_a_thread))
+        step = math.gcd(self.width, part_width(self._of_a_thread))
         self.part_layout = Wgmma(step, warps).linear((64 * self.config.warpgroups, step))
         self.rings = [self.ring] = [self._ring()]
 
@@ -150,11 +155,12 @@ class _Matmul(Roles[Config]):
 
     def _store(self, op: Op) -> Store:
         value, elem = op.operands[2], elem_stored(op)
-        box = stored_box(op, self.scalars, self.width)
-        cast = value.op
-        if box and cast and cast.kind is block.cast and elem in ROUNDED and tile_of(cast.operands[0]).elem == F32:
+        box, cast = stored_box(op, self.scalars, self.width), value.op
+        in_lines = box is None and has_lines(op, self.width)
+        is_staged = box is not None or in_lines
+        if is_staged and cast and cast.kind is block.cast and elem in ROUNDED and tile_of(cast.operands[0]).elem == F32:
             value = cast.operands[0]
-        return Store(op, value, box)
+        return Store(op, value, box, in_lines)
 
     def prepare(self, b: Builder) -> None:
         """Turns, the parts of sums that blocks exchange, and rows that are never copied."""
@@ -363,16 +369,23 @@ class _Matmul(Roles[Config]):
         """For a box of each store after another: part by part what is stored, into the warps' buffers; the stores."""
         height, step = self.part_layout.shape
         for i, (row, column) in enumerate(reads.boxes):
+
+            def part(at: int, columns: int, start: tuple[int, int] = (row, column)) -> Chunk:
+                start, origin = (start[0], start[1] + at), self._origin()
+                return Chunk(clones, products, start, (height, columns), reads.made, reads.first, origin)
+
+            lines = {which: self._lines(part(0, self.width), s) for which, s in enumerate(self.stores) if s.in_lines}
             for at in range(0, self.width, step):
-                start = (row, column + at)
-                chunk = Chunk(clones, products, start, (height, step), reads.made, reads.first, self._origin())
+                chunk = part(at, step)
                 reads.go_on(clones)
                 for which in range(len(self.stores)):
-                    self._keep(chunk, which, i, at)
+                    self._keep(chunk, which, i, at, lines.get(which))
             for which, store in enumerate(self.stores):
                 if store.box:
                     first_row, first_column = self.share.origin
                     self.copy_out(clones, which, i, first_row + row, first_column + column)
+                elif which in lines:
+                    self.store_lines(clones.builder, which, i, lines[which])
 
     def _reads(self, first: int = 0) -> Reads:
         """For the columns of this block, from `first` on."""
@@ -385,27 +398,39 @@ class _Matmul(Roles[Config]):
         read = [t for op in ops if op.kind in READS for t in op.types if isinstance(t, Tile)]
         reads_rows = all(t.shape != self.whole.shape for t in read)
         has_erf = any(op.kind is block.ELEMENTWISE["erf"] for op in ops)
-        room = read_ahead(self._of_a_thread, rows_and_erf=reads_rows and has_erf)
-        return Reads(
-            first, boxes, self.width, self.part_layout, values, set(self.product.results), room, self._origin()
-        )
+        in_lines = any(s.in_lines for s in self.stores)
+        room = read_ahead(self._of_a_thread, rows_and_erf=reads_rows and has_erf, in_lines=in_lines)
+        products = set(self.product.results)
+        return Reads(first, boxes, self.width, self.part_layout, values, products, room, self._origin(), self._apart)
+
+    def _apart(self, op: Op) -> bool:
+        """Whether a read of the epilogue takes elements one by one: neighbours are no pair in memory."""
+        if op.kind is not block.load_view or tile_of(op.result).elem.bytes >= 4:
+            return False
+        strides = [d for d in attr_dims(op, "strides") if d not in (0, 1)]
+        return any(self.scalars.divisor(d) % 2 for d in (*strides, *map(self.scalars.dim, op.operands[1:])))
 
     def _origin(self) -> Origin:
         """Of this block's part of the tile."""
         return Origin(self.share.origin, {} if self.rank is None else {self.share.rank: self.rank})
 
-    def _keep(self, chunk: Chunk, which: int, box: int, column: int) -> None:
-        """Store a part, or put it where the store by TMA of its box will find it."""
+    def _lines(self, box: Chunk, store: Store) -> Lines:
+        """Where a store writes the rows of a box."""
+        _, base, _, *limits = store.op.operands
+        return Lines(*box.view(store.op, (0, 1), base, limits))
+
+    def _keep(self, chunk: Chunk, which: int, box: int, column: int, lines: Lines | None) -> None:
+        """Store a part, or put it where the store of its box will find it."""
         b, s = chunk.clones.builder, self.stores[which]
         value = chunk.tile(s.value, (0, 1), self.part_layout)
-        if s.box:
+        if lines is not None:
+            self.stage_lines(b, which, value, box, column, lines)
+        elif s.box:
             self.stage(b, which, value, box, column)
-            return
-        pointer, base, _, *limits = s.op.operands
-        at, cuts = chunk.view(s.op, (0, 1), base, limits)
-        if has_room(self._of_a_thread, s.value, self.product.results):
-            value = in_lines(b, value, self.part_layout, s.op, self.scalars)
-        b.append(remade(s.op, pointer, at, value, *cuts))
+        else:
+            pointer, base, _, *limits = s.op.operands
+            at, cuts = chunk.view(s.op, (0, 1), base, limits)
+            b.append(remade(s.op, pointer, at, value, *cuts))
 
 
 def _few_rows(operand: Operand, unit: int = EIGHT) -> int:

@@ -5,10 +5,10 @@ As much is on its way as registers have room for, from before the product on.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from graphfuse.gpu.transforms.hopper.epilogue import Axes, Chunk, Clones, Made, MadeKey, Origin
-from graphfuse.ir.core import Builder, Value
+from graphfuse.ir.core import Builder, Op, Value
 from graphfuse.ir.layout import LinearLayout
 
 _Load = tuple[tuple[int, int], tuple[Value, Axes, LinearLayout]]
@@ -16,7 +16,10 @@ _Load = tuple[tuple[int, int], tuple[Value, Axes, LinearLayout]]
 
 
 class Reads:
-    """Of an epilogue that goes through `boxes` in parts of a layout's shape; `room` is registers of a thread."""
+    """Of an epilogue that goes through `boxes` in parts of a layout's shape; `room` is registers of a thread.
+
+    `apart` says whether an op reads narrow elements one by one.
+    """
 
     def __init__(
         self,
@@ -28,12 +31,13 @@ class Reads:
         products: Collection[Value],
         room: int,
         origin: Origin | None = None,
+        apart: Callable[[Op], bool] = lambda _: False,
     ) -> None:
         self.first, self.boxes = first, boxes
         self.made: Made = {}
         self._layout, self._values, self._room = layout, values, room
         self._products = {v: v for v in products}
-        self._origin = origin or Origin()
+        self._origin, self._apart = origin or Origin(), apart
         rows, columns = layout.shape
         self._size = rows, columns
         starts = [(r, c + at) for r, c in boxes for at in range(0, width, columns)]
@@ -46,7 +50,9 @@ class Reads:
         found: dict[MadeKey, tuple[int, _Load]] = {}
         for value in self._values:
             for place in chunk.loads(value, (0, 1), self._layout):
-                found[chunk.key(*place)] = chunk.registers(*place), (start, place)
+                op = place[0].op
+                registers = chunk.registers(*place, apart=op is not None and self._apart(op))
+                found[chunk.key(*place)] = registers, (start, place)
         return found
 
     def go_on(self, clones: Clones) -> None:

@@ -24,7 +24,7 @@ from graphfuse.gpu.transforms.hopper.epilogue import Clones, Declined
 from graphfuse.gpu.transforms.hopper.match import Operand
 from graphfuse.gpu.transforms.hopper.order import placed
 from graphfuse.gpu.transforms.hopper.stream import Piece
-from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, tile_of
+from graphfuse.ir.core import Attr, Block, Builder, Func, Op, Params, Trait, Value, attr_dims, attr_ints, tile_of
 from graphfuse.ir.types import I32, I64, Scalar
 from graphfuse.symbolic import Dim, symbols
 
@@ -54,12 +54,19 @@ def elem_stored(op: Op) -> Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A store of the epilogue, and its box if TMA moves it, through staging buffers of the warps."""
+    """A store of the epilogue: through staging buffers of the warps, by TMA if there is a box, or by its threads."""
 
     op: Op
     value: Value
-    """What is stored, before a rounding that the store does itself."""
+    """What is stored, before a rounding that staging does itself."""
     box: Box | None
+    in_lines: bool = False
+    """Staged, in rows that TMA cannot write."""
+
+    def staged_bytes(self, width: int) -> int:
+        """Of a warp's 16 rows of so many columns."""
+        nbytes = width * elem_stored(self.op).bytes
+        return 16 * (nbytes if self.box else nbytes + 16 if self.in_lines else 0)
 
 
 def stored_box(op: Op, scalars: Scalars, width: int) -> Box | None:
@@ -71,6 +78,20 @@ def stored_box(op: Op, scalars: Scalars, width: int) -> Box | None:
         return find_box(op, scalars)
     except Unboxed:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Where a store writes the rows of a box: at a base, up to limits."""
+
+    base: Value
+    limits: Sequence[Value]
+
+
+def has_lines(op: Op, width: int) -> bool:
+    """Whether parts of rows, of so many columns, are stored in vectors through staging buffers."""
+    nbytes = elem_stored(op).bytes
+    return attr_dims(op, "strides")[1] == 1 and nbytes <= 4 and width * nbytes >= 32 and width * nbytes % 16 == 0
 
 
 def number(clones: Clones, scalars: Scalars, dim: Dim) -> Value:
@@ -232,7 +253,7 @@ class Roles(ABC, Generic[_Config]):
         c, b = self.config, self.builder
         for ring in self.rings:
             ring.allocate(b)
-        self.staging = {i: self._staging(b, elem_stored(s.op)) for i, s in enumerate(self.stores) if s.box}
+        self.staging = {i: self._staging(b, s) for i, s in enumerate(self.stores) if s.box or s.in_lines}
         for ring in self.rings:
             ring.full = b(gpu.barriers, count=ring.stages, arrivals=1, hint="full")
         for ring in self.rings:
@@ -311,9 +332,9 @@ class Roles(ABC, Generic[_Config]):
 
     def stage(self, b: Builder, which: int, part: Value, box: int, column: int = 0) -> None:
         """Put a part of a box to a staging buffer of each warp, once stores have read what was there."""
-        buffers = self.config.store_buffers
-        earlier = sum(i < which for i in self.staging)
-        wait: dict[str, Attr] = {} if column else {"pending": buffers * len(self.staging) - 1 - earlier}
+        buffers, by_tma = self.config.store_buffers, [i for i in self.staging if self.stores[i].box]
+        earlier = sum(i < which for i in by_tma)
+        wait: dict[str, Attr] = {} if column else {"pending": buffers * len(by_tma) - 1 - earlier}
         b.append(gpu.stage.build([self.staging[which], part], {"buffer": box % buffers, "column": column, **wait}))
 
     def copy_out(self, clones: Clones, which: int, box: int, row: Dim, column: Dim) -> None:
@@ -325,15 +346,35 @@ class Roles(ABC, Generic[_Config]):
         attrs: dict[str, Attr] = {**store.box.attrs(), "buffer": box % self.config.store_buffers}
         clones.builder.append(gpu.tma_store.build([store.op.operands[0], self.staging[which], *at], attrs))
 
+    def stage_lines(self, b: Builder, which: int, part: Value, box: int, column: int, lines: Lines) -> None:
+        """Put a part of a box to a staging buffer of each warp, as it will lie in memory."""
+        op, s = self.stores[which].op, self.scalars
+        stride, pointer = attr_dims(op, "strides")[0], op.operands[0]
+        pair_bytes = 2 * elem_stored(op).bytes
+        pairs = all(s.divisor(d) % 2 == 0 for d in (stride, s.dim(op.operands[1])))
+        pairs &= s.alignments[pointer.hint] % pair_bytes == 0
+        attrs: dict[str, Attr] = {"stride": stride, "column": column, "buffer": box % self.config.store_buffers}
+        attrs |= {"pairs": True} if pairs else {}
+        b.append(gpu.stage_lines.build([self.staging[which], part, pointer, lines.base], attrs))
+
+    def store_lines(self, b: Builder, which: int, box: int, lines: Lines) -> None:
+        """Write a box's staging buffers to memory."""
+        op = self.stores[which].op
+        operands = [op.operands[0], lines.base, self.staging[which], *lines.limits]
+        attrs: dict[str, Attr] = {"stride": attr_dims(op, "strides")[0], "buffer": box % self.config.store_buffers}
+        attrs |= {"limited": attr_ints(op, "limited")} if "limited" in op.attrs else {}
+        b.append(gpu.store_lines.build(operands, attrs))
+
     def flush(self, b: Builder) -> None:
         """Wait for the stores that are still on their way, at a consumer's end."""
         if self.staging:
             b.op(gpu.tma_flush)
 
-    def _staging(self, b: Builder, elem: Scalar) -> Value:
-        c = self.config
-        shape = (4 * c.consumers * c.store_buffers, 16, self.width)
-        return b(gpu.shared_alloc, shape=shape, elem=elem, swizzle=self.width * elem.bytes, hint="staging")
+    def _staging(self, b: Builder, store: Store) -> Value:
+        c, elem = self.config, elem_stored(store.op)
+        buffers, row = 4 * c.consumers * c.store_buffers, store.staged_bytes(self.width) // 16
+        swizzle = row if store.box else 0
+        return b(gpu.shared_alloc, shape=(buffers, 16, row // elem.bytes), elem=elem, swizzle=swizzle, hint="staging")
 
     def _role(self, clones: Clones, fill: Callable[[Clones, Value], None]) -> Block:
         params = Params((I64,), ("group",))
