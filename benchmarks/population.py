@@ -13,7 +13,8 @@ own: one that dies is a row. What a slow case waits for is listed: kernels and o
 are not one.
 
     python -m benchmarks.population --family convolution,sum      some families
-    python -m benchmarks.population --device cpu --threads 1      on a CPU; --avx2 takes AVX-512 away
+    python -m benchmarks.population --device cpu --threads 1      on a CPU; --avx2 takes AVX-512 away, --lanes 8 times
+                                                                  eight cases at once, each on cores of its own
     python -m benchmarks.population --seed 7 --numbers 17,102     some cases again
     python -m benchmarks.population --device cpu --one 17         a case in this process
     python -m benchmarks.population --device cpu --kind model --onnx
@@ -30,6 +31,7 @@ without a GPU, a time is not.
 
 from __future__ import annotations
 
+import argparse
 import atexit
 import gc
 import json
@@ -44,7 +46,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -436,7 +438,7 @@ class Worker:
         self.row = {"kind": args.kind, "family": name, "number": number, "case": str(case), "flops": case.flops}
         self.until, self.last, self.over = math.inf, "", False
         passed = {"one": number, "seed": args.seed, "kind": args.kind, "device": args.device, "threads": args.threads}
-        passed |= {"clock": args.clock, "rounds": args.rounds, "family": args.family}
+        passed |= {"clock": args.clock, "rounds": args.rounds, "family": args.family, "cores": args.cores}
         command = [sys.executable, "-m", "benchmarks.population", *(f"--{k}={v}" for k, v in passed.items())]
         flags = ("dry", "spills", "avx2", "tune", "onnx", "memory")
         command += ["--turns", *(f"--{flag}" for flag in flags if getattr(args, flag))]
@@ -513,23 +515,53 @@ def rows_of(
         begun = following
 
 
-def rows_of_gpus(
-    args: Any, families: Mapping[str, Family], env: Mapping[str, str], numbers: Iterator[int], gpus: Sequence[str]
+def rows_of_lanes(
+    args: Any, families: Mapping[str, Family], lanes: Sequence[Lane], numbers: Iterator[int]
 ) -> Iterator[dict[str, Any]]:
-    """`rows_of` on each GPU, side by side: each takes the next cases when it is done."""
+    """`rows_of` in each lane, side by side: each takes the next cases when it is done."""
     rows = Queue[dict[str, Any] | None]()
 
-    def put(gpu: str) -> None:
+    def put(lane: Lane) -> None:
         try:
-            for row in rows_of(args, families, {**env, "CUDA_VISIBLE_DEVICES": gpu}, numbers):
+            for row in rows_of(argparse.Namespace(**(vars(args) | lane.args)), families, lane.env, numbers):
                 rows.put(row)
         finally:
             rows.put(None)
 
-    for gpu in gpus:
-        threading.Thread(target=put, args=(gpu,), daemon=True).start()
-    for _ in gpus:
+    for lane in lanes:
+        threading.Thread(target=put, args=(lane,), daemon=True).start()
+    for _ in lanes:
         yield from iter(rows.get, None)
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A GPU, or cores, that cases are timed on one after another."""
+
+    env: Mapping[str, str]
+    args: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def lanes_of(args: Any, env: Mapping[str, str], gpus: Sequence[str]) -> list[Lane]:
+    """A lane for each GPU; on a CPU as many as are asked for, each with cores that share none of their parts."""
+    if gpus:
+        return [Lane({**env, "CUDA_VISIBLE_DEVICES": gpu}) for gpu in gpus]
+    if args.lanes == 1:
+        return [Lane(env)]
+    cores = whole_cores()
+    if args.lanes * args.threads > len(cores):
+        raise SystemExit(f"--lanes={args.lanes}: {args.threads} threads each, of {len(cores)} cores")
+    own = [cores[i * args.threads : (i + 1) * args.threads] for i in range(args.lanes)]
+    return [Lane(env, {"cores": ",".join(map(str, some))}) for some in own]
+
+
+def whole_cores() -> list[int]:
+    """One processor of each core that this process may use: hardware threads of a core share its units."""
+    first: dict[str, int] = {}
+    for cpu in sorted(os.sched_getaffinity(0)):
+        siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        first.setdefault(siblings.read_text() if siblings.exists() else str(cpu), cpu)
+    return list(first.values())
 
 
 def judged(row: dict[str, Any], peak: Mapping[str, float]) -> dict[str, Any]:
@@ -636,6 +668,8 @@ def main() -> None:
     parser.add_argument("--tune", action="store_true", help="mode=max-autotune of both sides, beside ours untuned")
     parser.add_argument("--spills", action="store_true", help="compile and assemble for an sm_90a, without any GPU")
     parser.add_argument("--memory", nargs="?", const="all", default="", help="of models on a GPU, instead of times")
+    parser.add_argument("--lanes", type=int, default=1, help="of a CPU: cases timed at once, each on cores of its own")
+    parser.add_argument("--cores", default="", help="processors that the case of --one may use, by commas")
     parser.add_argument("--one", type=int, help="a case in this process")
     parser.add_argument("--turns", action="store_true", help="say on stdout what is done, and wait for a line on stdin")
     args = parser.parse_args()
@@ -646,6 +680,8 @@ def main() -> None:
     if args.onnx and (args.device, args.kind) != ("cpu", "model"):
         parser.error("ONNX Runtime stands beside models on a CPU: --onnx --kind model --device cpu")
     families = families_of(args.kind, args.family)
+    if args.cores:
+        os.sched_setaffinity(0, map(int, args.cores.split(",")))
     if args.one is not None:
         _, case = drawn(families, args.seed, args.one, args.device, inference=args.onnx)
         print(json.dumps(measured(case, args)))
@@ -660,12 +696,11 @@ def main() -> None:
         chosen = [int(n) for n in args.numbers.split(",")] if args.numbers else range(args.count)
         if args.memory:  # training steps alone: an inference's is its largest tensors'
             chosen = [n for n in chosen if drawn(families, args.seed, n, args.device)[1].trains]
-        numbers = iter(chosen)
-        found = rows_of_gpus(args, families, env, numbers, gpus) if gpus else rows_of(args, families, env, numbers)
-        for row in found:
+        lanes = lanes_of(args, env, gpus)
+        for row in rows_of_lanes(args, families, lanes, iter(chosen)):
             rows.append(judged(row, peak))
             if args.json:
-                head = {"gpu": "" if is_cpu else _gpu(), "gpus": len(gpus), "threads": args.threads, **peak}
+                head = {"gpu": "" if is_cpu else _gpu(), "lanes": len(lanes), "threads": args.threads, **peak}
                 record.write(args.json, [head, *rows], args.seed)
     missing = getattr(sys.modules.get("benchmarks.population_models"), "MISSING", ())
     print(table(rows) + f"\nnot installed: {', '.join(missing)}" * bool(missing))

@@ -199,7 +199,7 @@ def _store_lines(context: Context, op: Op, pointer: Pointer, base: Array, stagin
     grid = list(np.indices(value.shape, sparse=True))
     inside = np.ones(value.shape, np.bool_)
     for dim, limit in zip(attr(op, "limited", ()), limits, strict=True):
-        inside &= grid[dim] < int(limit)
+        inside = inside & (grid[int(dim)] < int(limit))
     write(context, pointer, base + grid[0] * context.dim(attr(op, "stride")) + grid[1], inside, value)
 
 

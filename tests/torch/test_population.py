@@ -119,7 +119,8 @@ def test_each_gpu_has_cases_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
     barrier = Barrier(2, timeout=60)
     monkeypatch.setattr(population, "rows_of", rows_of)
-    rows = list(population.rows_of_gpus(DRY, {}, {"SET": "1"}, iter(range(6)), ["0", "5"]))
+    lanes = population.lanes_of(DRY, {"SET": "1"}, ["0", "5"])
+    rows = list(population.rows_of_lanes(DRY, {}, lanes, iter(range(6))))
     assert sorted(r["number"] for r in rows) == list(range(6))
     assert sorted(r["gpu"] for r in rows) == ["0"] * 3 + ["5"] * 3
     assert {r["set"] for r in rows} == {"1"}
@@ -230,6 +231,7 @@ EXTREMES = [
 OTHERS = (torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8)
 
 
+@pytest.mark.some(10)
 @pytest.mark.parametrize(
     ("shape", "axis", "launches", "dtype"),
     [
@@ -257,7 +259,11 @@ def test_places_of_extremes_on_the_emulator(
 
 @pytest.mark.parametrize(
     ("shape", "layout", "groups"),
-    [((1, 40, 64, 64), "last", 4), ((3, 40, 64, 64), "last", 4), ((1, 16, 99, 99), "", 2)],
+    [
+        ((1, 40, 64, 64), "last", 4),
+        pytest.param((3, 40, 64, 64), "last", 4, marks=pytest.mark.full),
+        ((1, 16, 99, 99), "", 2),
+    ],
 )
 def test_few_long_groups_are_read_twice(shape: tuple[int, ...], layout: str, groups: int) -> None:
     """By all multiprocessors for their sums, and for what they are scaled to."""
