@@ -114,3 +114,8 @@ def test_hardly_anything_spills(columns, kind):
     (found,) = done.resources.values()
     assert not done.warnings
     assert found.spill_bytes <= MOST_SPILLED
+
+
+def test_two_results_share_the_room_of_one():
+    ptx = made("f16", 101, "f = cast(p) {to = f32}; e = tanh(f); g = cast(e) {to = f16}; return(e, g)")
+    assert ptx.count(COPY) >= 2

@@ -26,7 +26,7 @@ MOST_ACCUMULATORS = 192
 PANEL = 128
 """Bytes of the widest swizzle: what a staging buffer's row has, if the tile is wide enough."""
 LINE = 512
-"""Bytes of a staging buffer's row that threads store, which touch a sector more than it has."""
+"""Bytes of a row in the staging buffers that threads store, of all stores: each end is a sector written twice."""
 REGISTERS = {1: (), 2: (232, 40), 3: (160, 32)}
 """By consumer warpgroups: registers of a consumer's thread and of a producer's."""
 
@@ -100,10 +100,10 @@ def chunk_width(columns: int, elem_bytes: int) -> int:
     return min(PANEL // elem_bytes, columns & -columns)
 
 
-def line_width(columns: int, elem_bytes: int) -> int:
-    """The same where no store is by TMA: what divides the tile's, in eights if they are, a line at most."""
+def line_width(columns: int, elem_bytes: int, stores: int = 1) -> int:
+    """The same where none is by TMA: what divides the tile's, in eights if they are; of all stores a line at most."""
     widths = (columns // n for n in range(1, columns + 1) if columns % n == 0)
-    return next(w for w in widths if w * elem_bytes <= LINE and w % math.gcd(8, columns) == 0)
+    return next(w for w in widths if w * elem_bytes * stores <= LINE and w % math.gcd(8, columns) == 0)
 
 
 def part_width(accumulators: int) -> int:

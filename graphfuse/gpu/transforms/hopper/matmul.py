@@ -109,7 +109,7 @@ class _Matmul(Roles[Config]):
         self.stores = [self._store(op) for op in stored]
         by_tma = any(s.box for s in self.stores)
         if not by_tma:
-            self.width = min(line_width(own, elem_stored(op).bytes) for op in stored)
+            self.width = min(line_width(own, elem_stored(op).bytes, len(stored)) for op in stored)
         if any(not isinstance(s.value.type, Tile) or s.value.type.shape != self.whole.shape for s in self.stores):
             raise Declined("a store has another shape than the product")
         staged = sum(s.staged_bytes(self.width) for s in self.stores)
