@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from graphfuse.blockgen import gpu_attention_tile
@@ -49,10 +49,25 @@ MAX_DEPTH = 256
 """Elements of a query that are multiplied at once; deeper ones are loaded again for each block of keys."""
 MAX_VALUES = 256
 """Elements of a result row of one program."""
+WIDE_DEPTH_BYTES, WIDE_VALUES_BYTES, WIDE_KEYS = 256, 512, 16
+"""The same in bytes, and keys of a block, where threads multiply f32 or f64 in registers: of 64 or 128 f32 and 64 queries 2.0
+to 2.4 instructions for each fma on the emulator and no spills; with as much as of halves 2.7, and 1 to 20 KB spilled."""
 LEAST_ROWS = 32
 """Queries for which a tile of 64 rows pays."""
 BOX_BYTES = 16
 """What TMA wants rows and offsets to be multiples of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Of a program whose products warps or threads make: queries, keys of a block, warps."""
+
+    rows: int
+    keys: int
+    warps: int
+
+    def __str__(self) -> str:
+        return f"{self.rows}x{self.keys} warps={self.warps}"
 
 
 def emit(kernel: Kernel) -> Func:
@@ -76,10 +91,14 @@ class GpuAttention(AttentionKernel):
             self.boxes = self._boxes(columns) if kernel.machine.has_wgmma and found else ()
         except Unboxed as reason:
             why = str(reason)
-        width = max(LEAST_SIDE, min(MAX_VALUES, power_of_two(at_most(columns, ranges))))
+        size = element_of(self.roles.scores.lhs).bytes
+        self.is_narrow = size <= 2
+        most = MAX_VALUES if self.is_narrow else WIDE_VALUES_BYTES // size
+        self.most_depth = MAX_DEPTH if self.is_narrow else WIDE_DEPTH_BYTES // size
+        width = max(LEAST_SIDE, min(most, power_of_two(at_most(columns, ranges))))
         tile = self._tile(width) if self.boxes else None
-        sizes = self._sizes(width) if tile is None else (tile.rows, tile.keys, tile.rows // 16)
-        self.height, self.keys_width, warps = sizes
+        sizes = Sizes(tile.rows, tile.keys, tile.rows // 16) if tile else self._sizes(width)
+        self.height, self.keys_width = sizes.rows, sizes.keys
         height = self.height
         outer = [self.shape[i] for i in self.roles.outer]
         group = self._group(positions(outer), columns)
@@ -101,7 +120,7 @@ class GpuAttention(AttentionKernel):
         self._store(acc)
         flops = 2 * positions(self.shape) * (self.depth + columns)
         per_program = height * self.keys * (self.depth + width) // 4096
-        attrs: dict[str, Attr] = {"flops": flops, "warps": warps, "stages": 2}
+        attrs: dict[str, Attr] = {"flops": flops, "warps": sizes.warps, "stages": 2}
         if tile is not None:
             attrs |= {"turns": tile.turns, "persistent": tile.persistent, "resident": tile.resident}
             attrs |= {"query_words": tile.query_words}
@@ -175,32 +194,35 @@ class GpuAttention(AttentionKernel):
         tiles = gpu_attention_tile.attention_tiles(depth, values, rows, keys, heads, machine)
         return self.kernel.chosen(tiles)
 
-    def _sizes(self, values: int) -> tuple[int, int, int]:
-        """(Rows, keys, warps) of a program: as many rows as there are programs for all multiprocessors with."""
+    def _sizes(self, values: int) -> Sizes:
+        """As many rows as there are programs for all multiprocessors with."""
         machine, ranges = self.kernel.machine, self.kernel.space.ranges
-        narrow = element_of(self.roles.scores.lhs).bytes <= 2
+        narrow = self.is_narrow
         rows = power_of_two(at_most(self.rows, ranges))
         outer = at_most(positions([self.shape[i] for i in self.roles.outer]), ranges)
-        height = (128 if narrow else 64) // max(1, values // (128 if narrow else 64))
+        height = 128 // max(1, values // 128) if narrow else 64
         while height > LEAST_SIDE and (height >= 2 * rows or outer * -(-rows // height) < machine.multiprocessors):
             height //= 2
         height = height if narrow else min(height, rows)  # tensor cores take rows that are not there, for nothing
-        keys = 64 if narrow and (values <= 64 or height == LEAST_SIDE) else 32  # more and a thread's registers run out
+        # more keys and a thread's registers run out
+        keys = WIDE_KEYS if not narrow else 64 if values <= 64 or height == LEAST_SIDE else 32
         keys = max(LEAST_SIDE, min(keys, power_of_two(at_most(self.keys, ranges))))
-        return height, keys, max(2, min(8, height * max(values, 64) // (1024 if narrow else 512)))
+        warps = max(2, min(8, height * max(values, 64) // 1024 if narrow else max(4 * (height >= 16), height // 8)))
+        best = Sizes(height, keys, warps)
+        return self.kernel.chosen([best], () if narrow else [replace(best, rows=max(1, height // 2))])
 
     # scores
 
     def _depth_lane(self, first: Dim = 0) -> tuple[Lane, Index]:
         """A lane over the depth of a query (flat, from `first`), and its index."""
         depth = self.roles.scores.depth
-        width = max(LEAST_SIDE, min(MAX_DEPTH, power_of_two(at_most(self.depth, self.kernel.space.ranges))))
+        width = max(LEAST_SIDE, min(self.most_depth, power_of_two(at_most(self.depth, self.kernel.space.ranges))))
         lane, position = lane_along(self.kernel, self.depth, width, first)
         return lane, unravel(position, depth, self.kernel.space)
 
     def _query(self) -> Value | None:
         """The rows of queries, loaded once; None when they are too deep."""
-        if at_most(self.depth, self.kernel.space.ranges) > MAX_DEPTH:
+        if at_most(self.depth, self.kernel.space.ranges) > self.most_depth:
             return None
         work = self.roles.scores
         lane, k = self._depth_lane()
@@ -240,7 +262,7 @@ class GpuAttention(AttentionKernel):
             def chunk(depth: Lane, position: Dim, carried: Carried) -> list[Value]:
                 return [multiplied(depth, unravel(position, work.depth, kernel.space), carried[0])]
 
-            (acc,) = in_chunks(kernel, self.depth, MAX_DEPTH, chunk, (acc,))
+            (acc,) = in_chunks(kernel, self.depth, self.most_depth, chunk, (acc,))
         return ev.cast(acc, self.elem)
 
     def _walk(self, step: AtIndex, start: Carried) -> Carried:
