@@ -152,17 +152,24 @@ def on_a_gpu(found: dict[str, Any]) -> None:
     print(f"\nGeometric mean of ratios: **{geometric_mean(ratios):.2f}** (least {min(ratios):.2f}).")
 
 
-def drawn(kind: str, files: Sequence[dict[str, Any]]) -> None:
+PEERS = {"inductor": "Inductor", "onnxruntime": "ONNX Runtime"}
+
+
+def drawn(kind: str, peer: str, files: Sequence[dict[str, Any]]) -> None:
     """Cases of the population on a CPU, by the threads and the instructions of a run."""
-    print(f"\n## Nobody named: {kind}s\n\nThe least in brackets; the best peer is eager or Inductor.\n")
     print(
-        heading("threads", "without AVX-512", "cases", "ratio to Inductor", "ratio to the best", "wrong", "not timed")
+        f"\n## Nobody named: {kind}s, beside {PEERS[peer]}\n\nThe least in brackets; the best peer is that or eager.\n"
     )
+    beside_peer = f"ratio to {PEERS[peer]}"
+    print(heading("threads", "without AVX-512", "cases", beside_peer, "ratio to the best", "wrong", "not timed"))
     worst: list[tuple[float, str, dict[str, float]]] = []
     for found in files:
-        timed = [r for r in found["rows"] if "ratio" in r and "inductor" in r["us"]]
-        beside = [r["us"]["inductor"] / r["us"]["graphfuse"] for r in timed]
-        ratios = [f"{geometric_mean(of):.2f} ({min(of):.2f})" for of in (beside, [r["ratio"] for r in timed])]
+        timed = [r for r in found["rows"] if "ratio" in r and peer in r["us"]]
+        beside = [r["us"][peer] / r["us"]["graphfuse"] for r in timed]
+        best = [
+            min(us[side] for side in us if side != "graphfuse") / us["graphfuse"] for us in (r["us"] for r in timed)
+        ]
+        ratios = [f"{geometric_mean(of):.2f} ({min(of):.2f})" for of in (beside, best)]
         rest = [f"{r['family']} {r['number']}" for r in found["rows"] if "ended" in r]
         wrong = [f"{r['family']} {r['number']}" for r in timed if r["wrong"]]
         narrow = "yes" if "--avx2" in found["command"] else "no"
@@ -170,10 +177,10 @@ def drawn(kind: str, files: Sequence[dict[str, Any]]) -> None:
         print(line(*counts, *ratios, *(", ".join(which) or "none" for which in (wrong, rest))))
         for row, ratio in zip(timed, beside, strict=True):
             worst.append((ratio, f"{row['family']} {row['number']}: {row['case']}", row["us"]))
-    print("\nThe worst beside Inductor, in microseconds:\n")
-    print(heading("case", "graphfuse", "Inductor", "eager", "ratio"))
+    print(f"\nThe worst beside {PEERS[peer]}, in microseconds:\n")
+    print(heading("case", "graphfuse", PEERS[peer], "eager", "ratio"))
     for ratio, case, us in sorted(worst, key=lambda w: w[0])[:8]:
-        print(line(case, *(f"{us[side]:.1f}" for side in ("graphfuse", "inductor", "eager")), f"{ratio:.2f}"))
+        print(line(case, *(f"{us[side]:.1f}" for side in ("graphfuse", peer, "eager")), f"{ratio:.2f}"))
     for found in files:
         print(f"\n{conditions(found)}")
 
@@ -195,9 +202,11 @@ def main() -> None:
             if rows := [r for r in found["rows"] if r["kind"] == kind]:
                 render(found, rows)
     populations = [found for name, found in files.items() if name.startswith("population_cpu")]
-    for kind in ("kernel", "model"):
-        if of_kind := [found for found in populations if found["rows"][-1]["kind"] == kind]:
-            drawn(kind, of_kind)
+    for kind, peer in (("kernel", "inductor"), ("model", "inductor"), ("model", "onnxruntime")):
+        is_onnx = peer == "onnxruntime"
+        of_kind = [f for f in populations if f["rows"][-1]["kind"] == kind and ("--onnx" in f["command"]) == is_onnx]
+        if of_kind:
+            drawn(kind, peer, of_kind)
     if "torch_accuracy" in files:
         accuracy(files["torch_accuracy"])
     if "torch_opinfo_f32" in files:
