@@ -101,9 +101,9 @@ def chunk_width(columns: int, elem_bytes: int) -> int:
 
 
 def line_width(columns: int, elem_bytes: int, stores: int = 1) -> int:
-    """The same where none is by TMA: what divides the tile's, in eights if they are; of all stores a line at most."""
+    """The same where none is by TMA: what divides the tile's, in sixteens if it is; of all stores a line at most."""
     widths = (columns // n for n in range(1, columns + 1) if columns % n == 0)
-    return next(w for w in widths if w * elem_bytes * stores <= LINE and w % math.gcd(8, columns) == 0)
+    return next(w for w in widths if w * elem_bytes * stores <= LINE and w % math.gcd(16, columns) == 0)
 
 
 def part_width(accumulators: int) -> int:
