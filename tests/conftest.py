@@ -62,6 +62,28 @@ def pytest_addoption(parser):
     )
 
 
+def spread(n: int, of: int) -> set[int]:
+    """Which `n` of so many: evenly spaced, the first and the last among them, so that inner parameters differ, too."""
+    if n >= of:
+        return set(range(of))
+    return {round(i * (of - 1) / (n - 1)) for i in range(n)} if n > 1 else {0}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Of the cases of a function with `some(n)`, all but n are marked `full`; those that already are do not count."""
+    cases = {}
+    for item in items:
+        if item.get_closest_marker("some") and not any(map(item.get_closest_marker, ("full", "gpu"))):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for of in cases.values():
+        (n,) = of[0].get_closest_marker("some").args
+        kept = spread(n, len(of))
+        for i, item in enumerate(of):
+            if i not in kept:
+                item.add_marker(pytest.mark.full)
+
+
 def pytest_collection_finish(session):
     """What is there now stays: a collection of garbage, of which tests ask for hundreds, need not look at it."""
     gc.collect()

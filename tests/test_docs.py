@@ -230,11 +230,14 @@ def folder(tmp_path, monkeypatch):
     return work
 
 
+SLOW = ("passes", "tuning")  # of commands that tests/cli has, too
+
+
 def cases():
     """Every page that has commands; once more for a GPU if one of them needs it."""
     for page in PAGES:
         if found := [c for c in commands(page) if not c.reason]:
-            yield pytest.param(found, False, id=page.stem)
+            yield pytest.param(found, False, id=page.stem, marks=pytest.mark.full if page.stem in SLOW else ())
             if any(c.needs_gpu for c in found):
                 yield pytest.param(found, True, id=f"{page.stem} on a GPU", marks=pytest.mark.gpu)
 

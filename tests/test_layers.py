@@ -143,6 +143,13 @@ def tree_of(file):
     return ast.parse(file.read_text())
 
 
+@pytest.fixture(autouse=True, scope="module")
+def forgotten():
+    """Millions of nodes, which collections of garbage in later tests would look at."""
+    yield
+    tree_of.cache_clear()
+
+
 def imports(file):
     """(line, dotted name) of every import, those inside functions too, with `from a import b` as `a.b`."""
     for node in ast.walk(tree_of(file)):

@@ -28,6 +28,7 @@ def convolution(images: str, taps: str, step: int, elem: str) -> Func:
         return(y)""")  # fmt: skip
 
 
+@pytest.mark.some(9)
 @pytest.mark.parametrize("elem", ["f32", "bf16", "f16"])
 @pytest.mark.parametrize("machine", [AVX512, AVX2], ids=["avx512", "avx2"])
 @pytest.mark.parametrize("name", IMAGES)
@@ -44,6 +45,7 @@ def test_few_programs_pack_one_panel() -> None:
     assert lower_region(region, "taps", made.ranges, AVX512).attrs["grid"] == 2 * (6 * 32 // 8)
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("elem", ["bf16", "f16", "f32"])
 @pytest.mark.parametrize("depth", [1, 2, 127, 129, 353])
 def test_depths_that_steps_do_not_divide(depth: int, elem: str) -> None:

@@ -134,6 +134,7 @@ def test_windows_read_through_padding_where_vectors_lie_along_other_dims(
 SQUARE, DYNAMIC = "2x20x21x19", "2x(h)x(h)x19"
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("machine", [AVX512, AVX2], ids=["avx512", "avx2"])
 @pytest.mark.parametrize(
     ("image", "low", "high", "strides", "dilation", "branches"),

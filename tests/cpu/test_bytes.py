@@ -40,6 +40,7 @@ def extremes(elem: str, count: int, seed: int) -> np.ndarray:
     return np.where(rng.random(count) < 0.7, ends, rng.integers(info.min, info.max + 1, count)).astype(info.dtype)
 
 
+@pytest.mark.some(10)
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 @pytest.mark.parametrize("a", ["u8", "i8"])
 @pytest.mark.parametrize("b", ["u8", "i8"])

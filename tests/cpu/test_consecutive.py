@@ -50,6 +50,7 @@ def text(elem: str, expr: str, *, masked: bool = False) -> str:
     return COPY.format(elem=elem, expr=expr, other="1.5" if "f" in elem else "7", mask=", %in" if masked else "")
 
 
+@pytest.mark.some(80)
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 @pytest.mark.parametrize("elem", ["f32", "f16", "u8", "i64"])
 @pytest.mark.parametrize("masked", [False, True])
@@ -81,6 +82,7 @@ func @k(%a: ptr<{elem}>, %b: ptr<{elem}>) {{grid = 3}} {{
 """
 
 
+@pytest.mark.some(57)
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 @pytest.mark.parametrize("elem", ["f32", "f16", "u8", "i64", "bool"])
 @pytest.mark.parametrize("lanes", [3, 5, 6, 7, 11, 29])

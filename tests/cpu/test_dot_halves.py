@@ -50,6 +50,7 @@ def both(text: str, target: Target, a: np.ndarray, b: np.ndarray, c: np.ndarray,
     return [expected, native]
 
 
+@pytest.mark.some(20)
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 @pytest.mark.parametrize(("a", "b"), [("bf16", "bf16"), ("f16", "f16"), ("bf16", "f16"), ("f8e4m3", "bf16")])
 @pytest.mark.parametrize("turned", [False, True])

@@ -149,6 +149,7 @@ def test_elementwise(elem: str) -> None:
         check(binary_text(fn.name, elem, shape, count, result), args, tolerance=0 if exact else 3, targets=targets)
 
 
+@pytest.mark.some(9)
 @pytest.mark.parametrize("source", [*ELEMS, "bool"])
 def test_casts(source: str) -> None:
     x = samples(source, 126, 3, scale=300.0)
@@ -212,6 +213,7 @@ func @k(%a: ptr<{elem}>, %o: ptr<{elem}>) {{grid = 1}} {{
 """
 
 
+@pytest.mark.some(32)
 @pytest.mark.parametrize(
     ("op", "source", "result"),
     [
@@ -246,6 +248,7 @@ def test_movement(op: str, source: str, result: str, elem: str) -> None:
     check(text, [samples(elem, n, 4), out], targets=TARGETS[:2])
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize("kind", ["sum", "prod", "max", "min", "any", "all"])
 @pytest.mark.parametrize("shape", [(37,), (1,), (5, 19), (3, 64), (2, 3, 7)])
 def test_reduce(kind: str, shape: tuple[int, ...]) -> None:
@@ -275,6 +278,7 @@ func @k(%a: ptr<{elem}>, %o: ptr<{elem}>) {{grid = 1}} {{
             check(text, [x, out], tolerance=64, targets=TARGETS[:2])
 
 
+@pytest.mark.some(38)
 @pytest.mark.parametrize("elem", ["f32", "i8", "bool", "bf16", "f64"])
 @pytest.mark.parametrize(
     ("strides", "limited", "limits"),
@@ -498,6 +502,7 @@ func @k(%a: ptr<{ae}>, %b: ptr<{be}>, %c: ptr<{ce}>, %K: i64, %lm: i64, %lk: i64
 """
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize(("m", "n", "u"), [(14, 32, 1), (14, 32, 8), (5, 19, 4), (1, 7, 2), (3, 1, 3), (30, 50, 16)])
 @pytest.mark.parametrize("elems", ["f32 f32 f32", "bf16 f16 f32", "i8 u8 i32", "f64 f64 f64", "f16 f16 f16"])
 def test_dot(m: int, n: int, u: int, elems: str) -> None:

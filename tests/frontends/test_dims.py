@@ -157,6 +157,7 @@ BROADCASTS = [
 ]
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("case", BROADCASTS, ids=lambda c: f"{c[0][0].op_type}-{len(c[0])}")
 @pytest.mark.parametrize("least", [0, 1])
 def test_dims_of_one_broadcast_when_it_runs(case, least):

@@ -64,6 +64,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(("layout", "epilogue", "elem"), CASES)
 def test_layouts(layout, epilogue, elem):
     executable = outcome(multiplied(layout, epilogue, elem))
@@ -146,6 +147,7 @@ def test_weights_are_copied_when_compiling():
     assert "wgmma" in executable.code[str(HOPPER)].ptx
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("kind", [{}, {"residual": True}, {"bias": True, "gelu": True}], ids=str)
 @pytest.mark.parametrize("layout", ["nn", "tn", "tt"])
 def test_what_passes_registers_does_not_spill(layout, kind):

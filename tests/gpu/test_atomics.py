@@ -36,6 +36,7 @@ def all_kinds(elem, n):
     return text, kinds
 
 
+@pytest.mark.some(20)
 @TARGETS
 @pytest.mark.parametrize("elem", INTEGERS + FLOATS)
 @pytest.mark.parametrize("n", [8, 200, 512])

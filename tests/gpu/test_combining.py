@@ -123,6 +123,7 @@ def test_exclusive_or(elem, shape, axis):
     check(text, [numbers(np.random.default_rng(4), n, elem), np.zeros(m, numpy_dtype(Scalar(elem)))])
 
 
+@pytest.mark.some(24)
 @pytest.mark.parametrize(("shape", "axis"), SHAPES, ids=str)
 @pytest.mark.parametrize("elem", ["i8", "u32", "f16", "f64"])
 @pytest.mark.parametrize(("kind", "to"), [("max", "i64"), ("min", "i32")])
@@ -149,6 +150,7 @@ def scan(shape, elem, axis, kind, *, exclusive, reverse):
     return text, n
 
 
+@pytest.mark.some(24)
 @pytest.mark.parametrize(("shape", "axis"), SHAPES, ids=str)
 @pytest.mark.parametrize(("kind", "elem"), [("sum", "i32"), ("prod", "u64"), ("max", "f32"), ("min", "i8")])
 @pytest.mark.parametrize("exclusive", [False, True])

@@ -64,6 +64,7 @@ def count(report, prefix):
     return sum(n for name, n in report.instructions.items() if name.startswith(prefix))
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize("elems", TENSOR_CORES)
 @pytest.mark.parametrize(("shape", "warps"), [((64, 64, 32), 4), ((16, 8, 64), 2), ((70, 40, 50), 8)])
 def test_tensor_cores(elems, shape, warps):
@@ -72,6 +73,7 @@ def test_tensor_cores(elems, shape, warps):
     assert count(report, "fma") == 0
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize("elems", MULTIPLY_ADD)
 @pytest.mark.parametrize(("shape", "warps"), [((32, 64, 16), 4), ((13, 20, 7), 2), ((1, 64, 16), 4)])
 def test_multiply_add(elems, shape, warps):

@@ -35,6 +35,7 @@ def resident(found):
     return 65536 // (WARPS * 32 * -(-found.registers // 8) * 8)
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize(
     ("tile", "elem", "acc", "dot", "most"),

@@ -94,6 +94,7 @@ def test_turns_of_one_step(seed):
     check(Gemm(64 * 24, 64, 40, (64, 64, 64), attrs=PINGPONG), blocks=1, seed=seed)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("ta", [False, True])
 @pytest.mark.parametrize("tb", [False, True])
 @pytest.mark.parametrize("elem", ["bf16", "f16"])
@@ -101,6 +102,7 @@ def test_layouts(ta, tb, elem):
     check(replace(SMALL, ta=ta, tb=tb, elem=elem, out=elem, bias=True))
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize(
     "gemm",
     [
@@ -135,6 +137,7 @@ def test_tiles(gemm):
     check(gemm)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("attrs", [(), PINGPONG])
 def test_any_schedule_of_warps_and_number_of_blocks(seed, attrs):
@@ -251,6 +254,7 @@ REGIONS = {
 SHARED = (WgmmaTile(64, 128, rows=2), WgmmaTile(64, 128, columns=2))
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize(
     ("name", "tile"),
     [*((n, None) for n in REGIONS), *((n, t) for n in REGIONS if "number" in n for t in SHARED)],

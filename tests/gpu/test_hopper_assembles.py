@@ -30,6 +30,7 @@ MOST_SPILLED = 32
 """Bytes, stored and loaded again."""
 
 
+@pytest.mark.some(10)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_nothing_is_serialised(shape, kind):

@@ -73,6 +73,7 @@ SMALL = Attention(1, 2, 128, 128, 64)
 CAUSAL = replace(SMALL, queries=256, keys=256, causal=True)
 
 
+@pytest.mark.some(11)
 @pytest.mark.parametrize(
     "attention",
     [
@@ -97,6 +98,7 @@ def test_attention(attention):
     check(attention)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("fields", "attrs"),
     [

@@ -25,6 +25,7 @@ def split(n):
 SPLIT = Gemm(128, 128, 256, (64, 64, 64), attrs=split(2))
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize(
     "gemm",
     [

@@ -56,6 +56,7 @@ def test_rows_of_whole_units_go_by_tma():
     assert COPY + "." not in ptx.replace("cp.async.bulk.tensor", "")
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize(
     "gemm",
     [
@@ -99,11 +100,12 @@ def test_a_tensor_may_begin_anywhere():
 def test_a_line_is_as_wide_as_can_be(columns, elem_bytes):
     width = line_width(columns, elem_bytes)
     assert columns % width == 0
-    assert width % min(8, columns & -columns) == 0
+    assert width % min(16, columns & -columns) == 0
     assert width * elem_bytes <= LINE
     assert width == columns or columns * elem_bytes > LINE
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("kind", [{}, {"bias": True}, {"residual": True}, {"bias": True, "gelu": True}], ids=str)
 @pytest.mark.parametrize("columns", [4097, 4098])
 def test_hardly_anything_spills(columns, kind):

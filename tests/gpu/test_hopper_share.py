@@ -15,6 +15,7 @@ from tests.gpu.test_hopper import PINGPONG, check, compiled, inputs, run
 ROWS, COLUMNS = (("share", "[2, 1]"),), (("share", "[1, 2]"),)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     "gemm",
     [

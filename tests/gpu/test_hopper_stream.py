@@ -28,6 +28,7 @@ SMALL = Gemm(128, 128, 512, (64, 64, 64), attrs=STREAM)
 ONE = replace(SMALL, m=64, n=64)
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize(
     ("gemm", "blocks"),
     [

@@ -152,6 +152,7 @@ CASES = {
 }
 
 
+@pytest.mark.some(17)
 @pytest.mark.parametrize("name", CASES)
 def test_convolutions(name):
     conv = CASES[name]

@@ -192,6 +192,7 @@ def test_promises_that_nobody_else_writes():
         assert ("wait_launches" in order(transformed(promised, SM_90A))) == waits
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     "gemm",
     [

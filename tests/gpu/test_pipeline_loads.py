@@ -114,6 +114,7 @@ def test_odd_rows_are_loaded_as_ever():
     assert count(report, "cp.async") == 0
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize(
     ("elem", "acc", "dot", "tolerance"),
     [

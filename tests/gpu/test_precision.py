@@ -31,8 +31,7 @@ def entries(compiled):
     ("name", "precision"),
     [
         ("dlrm", "f16"),
-        ("gpt2", "bf16"),
-        *(pytest.param(*c, marks=pytest.mark.full) for c in (("dlrm", "bf16"), ("gpt2", "f16"))),
+        *(pytest.param(*c, marks=pytest.mark.full) for c in (("gpt2", "bf16"), ("dlrm", "bf16"), ("gpt2", "f16"))),
     ],
 )
 def test_models_on_the_emulator(name, precision):

@@ -59,6 +59,7 @@ def test_masks_and_transpositions(left, right):
     assert not report.conflicts
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("elem", "acc", "dot", "tolerance"),
     [

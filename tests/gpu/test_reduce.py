@@ -46,6 +46,7 @@ func @f(%x: ptr<{elem}>, %o: ptr<{elem}>) {{grid = 1, warps = {warps}}} {{
 """
 
 
+@pytest.mark.some(24)
 @pytest.mark.parametrize(("kind", "elem"), CASES)
 def test_kinds_and_elements(kind, elem):
     rng = np.random.default_rng(0)

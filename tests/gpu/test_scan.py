@@ -47,6 +47,7 @@ def test_shapes(shape, axis, warps, exclusive) -> None:
     run(shape, axis, warps=warps, exclusive=exclusive)
 
 
+@pytest.mark.some(23)
 @pytest.mark.parametrize("kind", ["sum", "prod", "max", "min", "logaddexp"])
 @pytest.mark.parametrize("elem", ["i8", "u8", "i32", "i64", "u64", "f16", "bf16", "f32", "f64"])
 def test_elements(elem, kind) -> None:

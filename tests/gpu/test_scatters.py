@@ -178,6 +178,7 @@ OTHERS = ("f32-max", "f64-min", "i32-min", "i64-max", "f32-set", "f16-set", "bf1
 PLACES = {"cells": "i: 5001x2xi64, u: 5001", "rows": "i: 1801x1xi32, u: 1801x2", "along": "i: 901x7xi64, u: 901x7"}
 
 
+@pytest.mark.some(30)
 @pytest.mark.parametrize("multiprocessors", [1, 132])
 @pytest.mark.parametrize("lines", PLACES)
 @pytest.mark.parametrize("combined", SUMS + OTHERS)

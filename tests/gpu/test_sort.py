@@ -55,6 +55,7 @@ def run(shape, axis, *, elems=("i32",), count=None, warps=4, falling=False, few=
     return check(text, inputs, [(short, e) for e in elems], target=target)
 
 
+@pytest.mark.some(10)
 @pytest.mark.parametrize("warps", [1, 4])
 @pytest.mark.parametrize(
     ("shape", "axis"),
@@ -65,6 +66,7 @@ def test_shapes(shape, axis, warps) -> None:
     run(shape, axis, warps=warps)
 
 
+@pytest.mark.some(10)
 @pytest.mark.parametrize("count", [1, 2, 16, 64, 512])
 @pytest.mark.parametrize(
     ("shape", "axis", "warps"), [((2048,), 0, 4), ((4, 512), 1, 2), ((512, 4), 0, 8), ((512,), 0, 16)]

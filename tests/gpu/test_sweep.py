@@ -52,6 +52,7 @@ def sweep(case: SweepCase) -> None:
             assert_close(g, w, e, str(case))
 
 
+@pytest.mark.some(80)
 @pytest.mark.parametrize("case", [pytest.param(c, marks=() if c in FAST else pytest.mark.full) for c in TABLE], ids=str)
 def test_kernels(case: SweepCase) -> None:
     sweep(case)

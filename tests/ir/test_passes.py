@@ -187,6 +187,7 @@ def reads_back(path: Path) -> None:
     assert "\n".join(map(to_text, funcs)).strip() == without_locations.strip(), path
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("target", TARGETS)
 def test_dumps_read_back(target: str, tmp_path: Path) -> None:
     paths = dumped("digits", target, tmp_path)

@@ -62,6 +62,7 @@ LARGE = {
 }
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize("case", CPU.values(), ids=CPU)
 def test_cpu(case: Callable[[], Case]) -> None:
     case().run("cpu")

@@ -15,9 +15,11 @@ BOUNDS = {"f16": 2e-2, "bf16": 1e-1}
 """Largest difference, in standard deviations of the output. Half of it, and less, is what most models show."""
 OWN_BOUNDS = {("wav2vec2", "bf16"): 2e-1}
 """Seven convolutions over raw samples: rounding the weights to bf16, and nothing else, moves its output by 0.034."""
-ALSO_IN_BF16 = {"bilstm", "mobilenet_v3", "tinygpt", "unet"}
-"""Of the quick tests: recurrences, depthwise convolutions, attention, transposed convolutions."""
-SLOW = {name for name in models.names() if models.requires(name) or name.startswith("light_")}
+QUICK = {
+    ("bilstm", "bf16"), ("digits", "f16"), ("dlrm", "f16"), ("llama_decode", "f16"), ("mamba", "f16"),
+    ("mobilenet_v3", "bf16"), ("tinygpt", "f16"), ("unet", "bf16"), ("vit_tiny", "f16"),
+}  # fmt: skip
+"""Recurrences, convolutions, tables, a cache, scans, depthwise and transposed convolutions, attention of both kinds."""
 
 
 @pytest.fixture(autouse=True)
@@ -27,9 +29,8 @@ def _no_cache(monkeypatch):
 
 @pytest.mark.parametrize(
     ("name", "precision"),
-    [pytest.param(n, p, marks=[pytest.mark.full] if n in SLOW or (p == "bf16" and n not in ALSO_IN_BF16) else [])
-     for n in models.names() for p in BOUNDS],
-)  # fmt: skip
+    [pytest.param(n, p, marks=() if (n, p) in QUICK else pytest.mark.full) for n in models.names() for p in BOUNDS],
+)
 def test_halves_stay_near_f32(name, precision):
     if packages := models.lacking(name):
         pytest.skip(f"building {name} needs {packages}")

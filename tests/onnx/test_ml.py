@@ -73,6 +73,7 @@ def labels_of(count, *, ints, name="classlabels_ints"):
 TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO")
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize(("ints", "targets"), [(True, 1), (False, 1), (True, 2), (False, 5)])
 def test_linear_classifier(transform, ints, targets):
@@ -131,6 +132,7 @@ def test_svm_regressor(kernel, params):
     compare("SVMRegressor", x, **machine, coefficients=r.standard_normal(3))
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("classes", "probabilities", "kernel", "params"),
     [pytest.param(*of, *kernel, marks=() if kernel in KERNELS[:1] or of == (4, True) else pytest.mark.full)
@@ -236,6 +238,7 @@ def whole_numbers(seed, dtype=np.float32, missing=False):
     return x
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("aggregate", "targets", "modes", "base"),
     [
@@ -267,6 +270,7 @@ def test_tree_classifier(transform, ints):
         compare("TreeEnsembleClassifier", x, outputs=2, post_transform=transform, **attributes, **labels)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("transform", "positive", "ints"),
     [("NONE", True, True), ("NONE", False, False), ("LOGISTIC", False, True), ("SOFTMAX", True, False)],
@@ -325,6 +329,7 @@ def ensemble(seed, targets, dtype, *, sets):
     }  # fmt: skip
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("aggregate", "sets"), [(0, True), (1, False), (2, False), (3, True)])
 def test_tree_ensemble(dtype, aggregate, sets):

@@ -192,6 +192,7 @@ def test_what_does_not_fit_is_an_error(name, dynamic, monkeypatch):
         assert found == max(value, 1 - (1 << 63)) or c.arrays[c.which].dtype.kind == "f"
 
 
+@pytest.mark.some(34)
 @pytest.mark.parametrize(("name", "dynamic"), VARIANTS)
 def test_where_nobody_looks_no_other_memory_is_touched(name, dynamic, monkeypatch):
     c = CASES[name]
@@ -359,6 +360,7 @@ def test_what_is_in_range_by_how_it_is_made_is_not_looked_at(second):
     assert graphfuse.compile(model).executable.checks == ()
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", ["int8", "int16", "int32", "int64"])
 def test_the_least_integer_by_minus_one_is_itself(kind):
     """It wraps; the remainder is 0. A processor's own instruction would trap."""

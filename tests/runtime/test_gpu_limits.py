@@ -38,6 +38,7 @@ def assert_right(session, feed, **given):
         np.testing.assert_allclose(np.asarray(array), expected(feed)[name], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("target", "room"), [(SM_80, 166912), (SM_90A, 232448)], ids=str)
 def test_a_tile_that_exceeds_shared_memory(target, room):
     words = f"kernel 'turn': expected at most {room} bytes of shared memory on {target.cpu}, found 262144: its tiles"

@@ -128,6 +128,7 @@ def test_training():
     assert len(graphs) == 2
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     "fn",
     [

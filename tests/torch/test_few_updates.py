@@ -18,6 +18,7 @@ def check(fn, *args):
     assert sum(report.global_bytes for _, report in reports) < 2.8 * want.nbytes, "it is copied once"
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_rows(dtype):
     """Sums of a thousand halves would come to a stop; some of the updates are of one row, some from the end."""

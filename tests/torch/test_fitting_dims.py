@@ -93,9 +93,9 @@ def test_every_lowering_has_a_case():
 
 
 def test_some_operators():
-    found = fitting("--count", "5", "--only", "index_")
-    assert found["outcomes"] == {"fits": 5}
-    assert found["counts"]["refused"] >= 5
+    found = fitting("--count", "1", "--only", "index_")
+    assert found["outcomes"] == {"fits": 1}
+    assert found["counts"]["refused"] >= 1
 
 
 @pytest.mark.full

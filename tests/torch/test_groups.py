@@ -9,6 +9,7 @@ import torch.nn.functional as F  # noqa: E402, N812
 from benchmarks.emulated_torch import emulated  # noqa: E402
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(("groups", "channels", "out"), [(8, 8, 8), (2, 24, 8), (6, 9, 5), (3, 33, 11), (4, 16, 3)])
 @pytest.mark.parametrize("last", [False, True])
 def test_groups(groups, channels, out, last):

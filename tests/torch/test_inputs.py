@@ -47,6 +47,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.some(15)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts(layout, dynamic):
@@ -217,6 +218,7 @@ def test_numbers():
         torch.testing.assert_close(fn(x, a), x + a)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_modules_of_halves(dtype):
     module, x = mlp().to(dtype), torch.randn(3, 16, dtype=dtype)
@@ -365,6 +367,7 @@ def test_workers_that_are_forked_after_compiling():
 ZEROS = {"dense": (3, 4), "a scalar": (), "empty": (0, 4)}
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("size", ZEROS.values(), ids=ZEROS)
 def test_zeros_that_torch_has_no_memory_for(size):
     zeros = torch._efficientzerotensor(size)

@@ -128,6 +128,7 @@ def test_softmax_of_what_is_masked():
     same(lambda x: (torch.softmax(x, 0), torch.log_softmax(x, 0)), torch.tensor(2.0))
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize("dtype", [f32, f64, f16, bf16])
 @pytest.mark.parametrize(
     ("shape", "axis"), [((), 0), ((0, 3), 0), ((1,), 0), ((61,), 0), ((7, 61, 5), 1), ((2, 70001), 1)]
@@ -402,6 +403,7 @@ def test_products():
     same(lambda a, b: (a @ b, a @ a[0], a * b.t()), torch.arange(6).reshape(2, 3)[:, :2], torch.arange(4).reshape(2, 2))
 
 
+@pytest.mark.some(10)
 @pytest.mark.parametrize("dtype", [f32, bf16, f16, i64, u8])
 @pytest.mark.parametrize("length", [32, 77, 1000, 1 << 18])
 def test_places_of_extremes_in_long_rows(dtype, length):

@@ -49,7 +49,8 @@ def test_functions_are_as_accurate_as_eager(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_functions_at_their_edges(family):
-    fn, x = FAMILIES[family], torch.tensor(EDGES)
+    # of as many elements as above: what is compiled is the same
+    fn, x = FAMILIES[family], torch.tensor(EDGES).repeat(101)[:1802]
     for i, (got, want) in enumerate(zip(compiled(fn)(x), fn(x), strict=True)):
         torch.testing.assert_close(got, want, equal_nan=True, rtol=1e-5, atol=1e-5, msg=lambda m, i=i: f"{i}: {m}")
 
@@ -61,6 +62,7 @@ def test_gradients():
     check(functions, torch.rand(300).mul(0.9).add(0.05).requires_grad_(), ops=("lgamma", "digamma", "polygamma"))
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int64, torch.bool])
 def test_other_elements(dtype):
     def functions(x):
@@ -78,6 +80,7 @@ def test_zeta():
     torch.testing.assert_close(compiled(fn)(s, q), fn(s, q), equal_nan=True, rtol=4e-6, atol=1e-6)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", "tuvw")
 def test_chebyshev_polynomials(kind):
     ours, shifted = (getattr(S, f"{p}chebyshev_polynomial_{kind}") for p in ("", "shifted_"))

@@ -182,6 +182,7 @@ def test_what_kernels_touch_on_the_emulator(name: str) -> None:
 
 
 # each is one kernel of halves, which executes at most so many instructions for each element of 4 bytes
+LONGEST = ("largest of large windows", "places in columns")
 EXECUTED = {
     "largest of windows of odd channels": (((16, 99, 32, 32), "last"), lambda x: F.max_pool2d(x, 2, 2, 1), 22),
     "largest of large windows": (((4, 16, 56, 56), ""), lambda x: F.max_pool2d(x, 5, 1, 2), 200),
@@ -196,13 +197,21 @@ EXECUTED = {
 }
 
 
-@pytest.mark.parametrize("name", EXECUTED)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.full if n in LONGEST else ()) for n in EXECUTED])
 def test_what_kernels_execute_on_the_emulator(name: str) -> None:
     (shape, layout), call, most = EXECUTED[name]
     row = population.measured(Case(name, (Array(shape, layout=layout),), "float16", call), EMULATOR)
     assert not row["wrong"], row["off"]
     assert len(row["touched"]["launches"]) == 1
     assert row["touched"]["instructions"] < most
+
+
+@pytest.mark.parametrize("depth", [64, 128])
+def test_attention_of_floats_fits_in_registers(depth: int) -> None:
+    arrays = (Array((1, 2, 64, depth)),) * 3
+    row = population.measured(Case("floats", arrays, "float32", F.scaled_dot_product_attention), EMULATOR)
+    assert not row["wrong"], row["off"]
+    assert row["touched"]["instructions"] < 2.6 * 2 * 64 / 4  # two fma for each key, and four tensors are moved
 
 
 # with the warps that share the work at least
@@ -231,7 +240,7 @@ EXTREMES = [
 OTHERS = (torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8)
 
 
-@pytest.mark.some(10)
+@pytest.mark.some(7)
 @pytest.mark.parametrize(
     ("shape", "axis", "launches", "dtype"),
     [
@@ -274,6 +283,7 @@ def test_few_long_groups_are_read_twice(shape: tuple[int, ...], layout: str, gro
     assert row["touched"]["bytes"] < 2.7
 
 
+@pytest.mark.full  # of fewer elements: EXTREMES
 def test_long_rows_are_searched_in_parts_that_registers_hold() -> None:
     case = Case("in 250 parts", (Array((5_000_000,)),), "float32", lambda x: x.argmin(0))
     row = population.measured(case, EMULATOR)

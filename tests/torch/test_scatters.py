@@ -43,6 +43,7 @@ def put(x, at, values):
     return aten.index_put(x, at, values, accumulate=True)
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", VALUES)
 def test_values(name, dtype):

@@ -38,12 +38,14 @@ def same(fn, x, arch="sm_90a"):
         assert not g.is_floating_point() or torch.equal(g.signbit() & (g == 0), w.signbit() & (w == 0))
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("dtype", NUMBERS)
 @pytest.mark.parametrize("descending", [False, True])
 def test_elements(dtype, descending) -> None:
     same(partial(torch.sort, dim=-1, descending=descending, stable=True), lines((5, 131), dtype))
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize(
     ("shape", "axis"),
     [((1,), 0), ((3,), 0), ((13, 2), 0), ((2, 1), 1), ((300, 13), 1), ((2, 1168), 1), ((1, 5296), 1), ((67, 3, 4), 0)],
@@ -70,6 +72,7 @@ def test_the_first_of_long_lines(shape, k) -> None:
 LONG = [(torch.float16, 16500), (torch.float32, 8200), (torch.float64, 4100), (torch.int64, 4100), (torch.uint8, 16500)]
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("dtype", "size"),
     [

@@ -66,6 +66,7 @@ def recordings(monkeypatch):
     return out
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("mode", ["real", "symbolic"])
 @pytest.mark.parametrize("name", CASES)
 def test_stretches_compute_what_the_graph_does(name, mode, recordings):
