@@ -51,7 +51,8 @@ MAX_VALUES = 256
 """Elements of a result row of one program."""
 WIDE_DEPTH_BYTES, WIDE_VALUES_BYTES, WIDE_KEYS = 256, 512, 16
 """The same in bytes, and keys of a block, where threads multiply f32 or f64 in registers. For 64 queries of 64 or 128
-f32, 2.0 to 2.4 instructions for each fma on the emulator; with as much as of halves 2.7, and 1 to 20 KB spilled."""
+f32, 2.0 to 2.4 instructions for each fma on the emulator (tests/torch/test_population.py); with as much as of halves
+2.7, and registers spilled."""
 LEAST_ROWS = 32
 """Queries for which a tile of 64 rows pays."""
 BOX_BYTES = 16

@@ -285,13 +285,14 @@ class GpuContraction(ContractionKernel):
         depth = product(self.work.depth)
         elem = max((element_of(self.work.lhs), element_of(self.work.rhs)), key=lambda e: e.bytes)
         made = self.described(feed)
-        if feed.step:
-            made = replace(made, epilogue_ns=self._epilogue_ns())
-            tiles = boxed_tiles(self.machine, elem, made, step=feed.step)
-        elif feed.boxes:
+        if feed.step or feed.boxes:
             ns = self._epilogue_ns()
             by_threads = ns > self.machine.gpu.epilogue.plain_ns and self._is_stored_by_threads()
-            made = replace(made, in_lines=self._has_lines_of_columns(), by_threads=by_threads, epilogue_ns=ns)
+            made = replace(made, by_threads=by_threads, epilogue_ns=ns)
+        if feed.step:
+            tiles = boxed_tiles(self.machine, elem, made, step=feed.step)
+        elif feed.boxes:
+            made = replace(made, in_lines=self._has_lines_of_columns())
             tiles = boxed_tiles(self.machine, elem, made, step=self._line_step())
         else:
             by_registers, copied = self._passes_registers(), self._is_copied(rows)

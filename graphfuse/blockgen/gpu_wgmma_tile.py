@@ -41,7 +41,7 @@ class Product:
     in_lines: bool = False
     """Memory runs along the n columns: tiles of 96 would be copied in thirds of half a line."""
     by_threads: bool = False
-    """TMA does not take what is stored: it takes registers beside the accumulators and the epilogue's
+    """Threads see to rows that are no boxes of TMA's, which takes registers beside the accumulators and the epilogue's
     (`gpu/lower_lines.py`)."""
     epilogue_ns: float = 0.0
     """What one warpgroup takes for an element besides storing it."""

@@ -368,15 +368,12 @@ class _Matmul(Roles[Config]):
     def _epilogue(self, clones: Clones, products: dict[Value, Value], reads: Reads) -> None:
         """For a box of each store after another: part by part what is stored, into the warps' buffers; the stores."""
         height, step = self.part_layout.shape
+        chunk_of = partial(Chunk, clones, products, made=reads.made, first_column=reads.first, origin=self._origin())
         for i, (row, column) in enumerate(reads.boxes):
-
-            def part(at: int, columns: int, start: tuple[int, int] = (row, column)) -> Chunk:
-                start, origin = (start[0], start[1] + at), self._origin()
-                return Chunk(clones, products, start, (height, columns), reads.made, reads.first, origin)
-
-            lines = {which: self._lines(part(0, self.width), s) for which, s in enumerate(self.stores) if s.in_lines}
+            whole = chunk_of((row, column), (height, self.width))
+            lines = {which: self._lines(whole, store) for which, store in enumerate(self.stores) if store.in_lines}
             for at in range(0, self.width, step):
-                chunk = part(at, step)
+                chunk = chunk_of((row, column + at), (height, step))
                 reads.go_on(clones)
                 for which in range(len(self.stores)):
                     self._keep(chunk, which, i, at, lines.get(which))
@@ -400,11 +397,11 @@ class _Matmul(Roles[Config]):
         has_erf = any(op.kind is block.ELEMENTWISE["erf"] for op in ops)
         in_lines = any(s.in_lines for s in self.stores)
         room = read_ahead(self._of_a_thread, rows_and_erf=reads_rows and has_erf, in_lines=in_lines)
-        products = set(self.product.results)
-        return Reads(first, boxes, self.width, self.part_layout, values, products, room, self._origin(), self._apart)
+        products, apart = set(self.product.results), {op.result for op in ops if self._is_apart(op)}
+        return Reads(first, boxes, self.width, self.part_layout, values, products, room, self._origin(), apart)
 
-    def _apart(self, op: Op) -> bool:
-        """Whether a read of the epilogue takes elements one by one: neighbours are no pair in memory."""
+    def _is_apart(self, op: Op) -> bool:
+        """Whether it reads narrow elements one by one: neighbours are no pair in memory."""
         if op.kind is not block.load_view or tile_of(op.result).elem.bytes >= 4:
             return False
         strides = [d for d in attr_dims(op, "strides") if d not in (0, 1)]

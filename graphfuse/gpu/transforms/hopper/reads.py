@@ -5,10 +5,10 @@ As much is on its way as registers have room for, from before the product on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 from graphfuse.gpu.transforms.hopper.epilogue import Axes, Chunk, Clones, Made, MadeKey, Origin
-from graphfuse.ir.core import Builder, Op, Value
+from graphfuse.ir.core import Builder, Value
 from graphfuse.ir.layout import LinearLayout
 
 _Load = tuple[tuple[int, int], tuple[Value, Axes, LinearLayout]]
@@ -18,7 +18,7 @@ _Load = tuple[tuple[int, int], tuple[Value, Axes, LinearLayout]]
 class Reads:
     """Of an epilogue that goes through `boxes` in parts of a layout's shape; `room` is registers of a thread.
 
-    `apart` says whether an op reads narrow elements one by one.
+    What is `apart` is read element by element.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Reads:
         products: Collection[Value],
         room: int,
         origin: Origin | None = None,
-        apart: Callable[[Op], bool] = lambda _: False,
+        apart: Collection[Value] = (),
     ) -> None:
         self.first, self.boxes = first, boxes
         self.made: Made = {}
@@ -50,9 +50,7 @@ class Reads:
         found: dict[MadeKey, tuple[int, _Load]] = {}
         for value in self._values:
             for place in chunk.loads(value, (0, 1), self._layout):
-                op = place[0].op
-                registers = chunk.registers(*place, apart=op is not None and self._apart(op))
-                found[chunk.key(*place)] = registers, (start, place)
+                found[chunk.key(*place)] = chunk.registers(*place, apart=place[0] in self._apart), (start, place)
         return found
 
     def go_on(self, clones: Clones) -> None:

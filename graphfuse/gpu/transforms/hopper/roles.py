@@ -89,7 +89,7 @@ class Lines:
 
 
 def has_lines(op: Op, width: int) -> bool:
-    """Whether parts of rows, of so many columns, are stored in vectors through staging buffers."""
+    """Whether rows of so many columns can be stored through staging buffers, wherever they begin."""
     nbytes = elem_stored(op).bytes
     return attr_dims(op, "strides")[1] == 1 and nbytes <= 4 and width * nbytes >= 32 and width * nbytes % 16 == 0
 
