@@ -108,6 +108,7 @@ FAMILIES: dict[str, Callable[[], Victim]] = {
     "product by pingpong": lambda: _product(
         Gemm(192, 256, 320, (64, 128, 64), attrs=(("schedule", '"pingpong"'), ("ring", "2"))), blocks=1
     ),
+    "product with odd rows": lambda: _product(Gemm(192, 61, 64, (64, 64, 64)), blocks=1),
     "product by a cluster": lambda: _product(
         Gemm(128, 128, 256, (64, 64, 64), attrs=(("split", "2"), ("ring", "2"))), blocks=2
     ),
@@ -145,6 +146,7 @@ class Bug:
 RACE = "race|uninitialised|still in flight"
 BOUNDS = "out of bounds"
 WGMMA = ("product by wgmma", "product by pingpong", "product by a cluster")
+ODD_ROWS = ("product with odd rows",)
 COPIES = ("product by cp.async, 2 steps", "product by cp.async, 3 steps")
 MMA = ("product by mma", "convolution", "attention", *COPIES)
 WARP_BARRIER = r"bar\.warp\.sync\s+\S+;"
@@ -162,6 +164,7 @@ BUGS = (
     Bug("a barrier is left out", ("scatter to few places",), BARRIER, "", RACE, which=()),
     Bug("a barrier is left out", ("product by mma", "convolution"), BARRIER, "", RACE, which=(1,)),
     Bug("a warp's barrier is left out", ("product by mma", "lines in order"), WARP_BARRIER, "", RACE, which=()),
+    Bug("a warp's barrier is left out", ODD_ROWS, WARP_BARRIER, "", RACE, which=(1,)),
     # masks
     Bug("a mask lets one more through", ("pointwise", "rows", "long rows", "positions", "convolution", "attention"),
         LESS, SAME, BOUNDS),
@@ -206,14 +209,18 @@ BUGS = (
         after="setmaxnreg.inc"),
     Bug("too few bytes are expected", WGMMA, r"(expect_tx\S* _, \[\S+\]), \d+", r"\1, 1024", "deadlock"),
     Bug("no fence.mbarrier_init", WGMMA, r"fence\.mbarrier_init\.release\.cluster;", "", "fence"),
-    Bug("no fence.proxy.async before a store", WGMMA, r"fence\.proxy\.async\.shared::cta;", "", "fence.proxy.async"),
+    Bug("no fence.proxy.async before a store", (*WGMMA, *ODD_ROWS), r"fence\.proxy\.async\.shared::cta;", "", "fence.proxy.async"),
     Bug("no wait until a store has read its buffer", WGMMA, r"@p cp\.async\.bulk\.wait_group\.read \d;", "", RACE,
         which=(1,)),
-    Bug("a kernel ends before its stores have read", WGMMA, r"cp\.async\.bulk\.wait_group\.read 0;", "",
+    Bug("no wait until a store has read its buffer", ODD_ROWS, r"cp\.async\.bulk\.wait_group\.read 0;", "", RACE),
+    Bug("a kernel ends before its stores have read", (*WGMMA, *ODD_ROWS), r"cp\.async\.bulk\.wait_group\.read 0;", "",
         "in flight|end", which=(-1,)),
     Bug("a box is one row off", WGMMA, rf"({TENSOR}shared::cluster[^;]*\{{%r\d+, )(%r\d+)(\}}[^;]*;)", NEXT_ROW, WRONG),
     Bug("a stored box is one row off", WGMMA, rf"(@p {TENSOR}global[^;]*\{{%r\d+, )(%r\d+)(\}}[^;]*;)", NEXT_ROW,
         WRONG),
+    Bug("a store is not closed", ODD_ROWS, r"@p cp\.async\.bulk\.commit_group;", "", RACE),
+    Bug("a row begins in the wrong half of a sector", ODD_ROWS, r"and\.b32 ([^;]*), 31;", r"and.b32 \1, 15;",
+        f"{RACE}|{WRONG}"),
     # clusters
     Bug("no wait for what other blocks sent", WGMMA[2:], WAIT, "", RACE, after="st.shared::cluster.v4"),
     Bug("no wait until other blocks have read", WGMMA[2:],
