@@ -205,8 +205,9 @@ class GpuAttention(AttentionKernel):
         while height > LEAST_SIDE and (height >= 2 * rows or outer * -(-rows // height) < machine.multiprocessors):
             height //= 2
         height = height if narrow else min(height, rows)  # tensor cores take rows that are not there, for nothing
-        # more keys and a thread's registers run out
-        keys = WIDE_KEYS if not narrow else 64 if values <= 64 or height == LEAST_SIDE else 32
+        # more keys and a thread's registers run out; a query alone leaves some
+        wide_keys = WIDE_KEYS if height > 1 else 2 * WIDE_KEYS
+        keys = wide_keys if not narrow else 64 if values <= 64 or height == LEAST_SIDE else 32
         keys = max(LEAST_SIDE, min(keys, power_of_two(at_most(self.keys, ranges))))
         warps = max(2, min(8, height * max(values, 64) // 1024 if narrow else max(4 * (height >= 16), height // 8)))
         best = Sizes(height, keys, warps)

@@ -3,21 +3,22 @@
 Boxes of TMA have rows that begin at multiples of 16 bytes. Other rows are put to shared memory as far behind such a
 multiple as they have to go, so that whole 16 bytes there are whole ones of memory. One bulk copy a row takes its whole
 sectors, which is what memory is written in: of a copy that begins in the middle of one, the L2 cache writes each twice.
-What lies before a row's first sector and behind its last is written element by element, a sector in one instruction.
+What lies before a row's first sector and behind its last is at most one store of each power of two; two lanes of a warp
+are there for each of its rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graphfuse.codegen.index import emit_dim
 from graphfuse.codegen.kernel import integer
 from graphfuse.dialects import gpu
-from graphfuse.gpu.kernel import SHARED, WARP_SIZE, Kernel, lowers, when
+from graphfuse.gpu.kernel import SHARED, Kernel, lowers, when
 from graphfuse.gpu.lower_hopper import buffer_of, pack, staging_buffer
 from graphfuse.gpu.lower_memory import Access, advance, element_address, limit_of, load_one, store_one
 from graphfuse.ir.core import Op, Value, attr_dim, attr_int, attr_ints
+from graphfuse.ir.types import I32, Scalar, scalar
 from graphfuse.llvm.module import Reg
 
 SECTOR = 32
@@ -28,8 +29,6 @@ ROWS = 16
 """Of a warp."""
 MOST_ROW = 255
 """Of a tile."""
-AT_ONCE = 4
-"""Elements on their way through a thread."""
 _COPY = "cp.async.bulk.global.shared::cta.bulk_group [$0], [$1], $2;\n@p cp.async.bulk.commit_group;"
 
 
@@ -41,52 +40,31 @@ class _Line:
     shared: Reg
     skew: Reg
     """Bytes, an i32."""
-    first: Reg
-    """The row of the tile that is the thread's first, an i32."""
-    number: int
-    """How many rows further this one is."""
-    displacement: int
-    """Bytes to add to addresses of what is staged."""
+    row: Reg
+    """Of the tile, an i32."""
 
 
-def _lines(
-    kernel: Kernel, op: Op, staging: Value, view: Sequence[Value], row: Reg, step: int, count: int
-) -> Iterator[_Line]:
-    """So many of a warp's rows, from one on, of the view that begins at a pointer's element."""
+def _line(kernel: Kernel, op: Op, staging: Value, view: Sequence[Value], row: Reg) -> _Line:
+    """One of a warp's rows of the view that begins at a pointer's element."""
     pointer, base = view
-    elem, stride = buffer_of(staging).elem, attr_dim(op, "stride")
-    pitch = buffer_of(staging).shape[2] * elem.bytes
+    buffer = buffer_of(staging)
+    size = buffer.elem.bytes
     row_of_tile = kernel.operate("add", kernel.operate("mul", kernel.warp, ROWS), row)
-    start = element_address(kernel, kernel.pointer(pointer).reg, elem, kernel.scalar(base))
-    begin = advance(kernel, start, row_of_tile, stride, elem.bytes, MOST_ROW)
-    own = kernel.operate("add", staging_buffer(kernel, staging, op), kernel.operate("mul", row, pitch))
-    further = emit_dim(kernel, stride * (step * elem.bytes))
-    for i in range(0, step * count, step):
-        low = kernel.shortened(kernel.text.pure("i64", f"ptrtoint {begin} to i64", begin))
-        skew = kernel.operate("and", low, SECTOR - 1)
-        at = kernel.operate("sub", own, kernel.operate("and", low, SECTOR - ALIGNMENT))
-        shared = kernel.text.pure(SHARED, f"inttoptr {at} to {SHARED}", at)
-        memory = kernel.address(begin, kernel.operate("sub", integer(0), kernel.widen_index(skew)))
-        # what all rows need would be made before the loop over tiles, and stay in registers
-        yield _Line(memory, shared, skew, row_of_tile, i, i * pitch)
-        begin = kernel.address(begin, further)
+    start = element_address(kernel, kernel.pointer(pointer).reg, buffer.elem, kernel.scalar(base))
+    begin = advance(kernel, start, row_of_tile, attr_dim(op, "stride"), size, MOST_ROW)
+    low = kernel.shortened(kernel.text.pure("i64", f"ptrtoint {begin} to i64", begin))
+    skew = kernel.operate("and", low, SECTOR - 1)
+    own = kernel.operate("mul", row, buffer.shape[2] * size)
+    own = kernel.operate("add", staging_buffer(kernel, staging, op), own)
+    own = kernel.operate("sub", own, kernel.operate("and", low, SECTOR - ALIGNMENT))
+    shared = kernel.text.pure(SHARED, f"inttoptr {own} to {SHARED}", own)
+    memory = kernel.address(begin, kernel.operate("sub", integer(0), kernel.widen_index(skew)))
+    return _Line(memory, shared, skew, row_of_tile)
 
 
 def _lane(kernel: Kernel) -> Reg:
     """The thread's lane, read here: what is made of it would live through the product else."""
     return kernel.assembly("mov.u32 $0, %laneid;", gives=["i32"])[0]
-
-
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """Of a row, in bytes behind the sector that it begins in: its whole sectors, and where it ends."""
-
-    line: _Line
-    ahead: Reg
-    behind: Reg
-    end: Reg
-    inside: Reg | None
-    """Whether the row is there; None: it is."""
 
 
 @lowers(gpu.stage_lines)
@@ -99,67 +77,73 @@ def lower_stage_lines(kernel: Kernel, op: Op) -> None:
     lane = _lane(kernel)
     pair = kernel.operate("mul", kernel.operate("and", lane, 3), 2 * elem.bytes)
     together = 2 if op.attrs.get("pairs") else 1
-    lines = _lines(kernel, op, staging, view, kernel.operate("lshr", lane, 2), 8, 2)
-    for half, line in enumerate(lines):
+    first_row = kernel.operate("lshr", lane, 2)
+    for half in range(2):
+        line = _line(kernel, op, staging, view, kernel.operate("add", first_row, 8 * half))
         at = kernel.address(kernel.address(line.shared, line.skew), pair)
         for j in range(len(vectors) // 4):
             two = vectors[4 * j + 2 * half : 4 * j + 2 * half + 2]
             if elem.bits == 16 and two[0].type == "float":
                 two = kernel.elements(kernel.recast(pack(kernel, elem, *two), "<2 x i16>"))
             for first in range(0, 2, together):
-                place = line.displacement + (attr_int(op, "column", 0) + 8 * j + first) * elem.bytes
+                place = (attr_int(op, "column", 0) + 8 * j + first) * elem.bytes
                 registers = tuple(range(first, first + together))
                 store_one(kernel, elem, [two[r] for r in registers], Access(registers, at, place, None))
 
 
 @lowers(gpu.store_lines)
 def lower_store_lines(kernel: Kernel, op: Op) -> None:
-    """Sixteen lanes copy the whole sectors of a row each; all lanes the ends of rows, one after another."""
+    """One lane of a row copies its whole sectors and what lies before them, another what lies behind."""
     pointer, base, staging, *given = op.operands
     buffer = buffer_of(staging)
-    elem, size = buffer.elem, buffer.elem.bytes
+    size = buffer.elem.bytes
     width = buffer.shape[2] * size - ALIGNMENT
     most = {0: MOST_ROW + 1, 1: width // size}
     limits = {d: limit_of(kernel, v, most[d]) for d, v in zip(attr_ints(op, "limited", ()), given, strict=True)}
-    length = kernel.operate("mul", limits[1], size) if 1 in limits else integer(width, "i32")
-    some = kernel.test("sgt", length, 0) if 1 in limits else None
-
-    def parts(row: Reg, step: int = ROWS, count: int = 1) -> Iterator[_Parts]:
-        for line in _lines(kernel, op, staging, (pointer, base), row, step, count):
-            inside = some
-            if 0 in limits:
-                here = kernel.test("sgt", kernel.operate("sub", limits[0], line.number), line.first)
-                inside = kernel.both(some, here)
-            end = kernel.operate("add", line.skew, length)
-            ahead = kernel.operate("and", kernel.operate("add", line.skew, SECTOR - 1), -SECTOR)
-            yield _Parts(line, ahead, kernel.operate("and", end, -SECTOR), end, inside)
-
     kernel.assembly("fence.proxy.async.shared::cta;\nbar.warp.sync 0xffffffff;")
     lane = _lane(kernel)
-    (row,) = parts(kernel.operate("and", lane, ROWS - 1))
-    has = kernel.operate("and", kernel.test("slt", lane, ROWS), kernel.test("sgt", row.behind, row.ahead))
-    has = kernel.operate("and", has, row.inside) if row.inside else has
-    places = [kernel.address(memory, row.ahead) for memory in (row.line.memory, row.line.shared)]
-    kernel.assembly(when(_COPY, 3), *places, kernel.operate("sub", row.behind, row.ahead), kernel.flag(has))
+    line = _line(kernel, op, staging, (pointer, base), kernel.operate("lshr", lane, 1))
+    length, inside = integer(width, "i32"), None
+    if 1 in limits:
+        length = kernel.operate("mul", limits[1], size)
+        inside = kernel.test("sgt", length, 0)
+    if 0 in limits:
+        inside = kernel.both(inside, kernel.test("slt", line.row, limits[0]))
+    is_tail = kernel.test("ne", kernel.operate("and", lane, 1), 0)
+    end = kernel.operate("add", line.skew, length)
+    ahead = kernel.operate("and", kernel.operate("add", line.skew, SECTOR - 1), -SECTOR)
+    behind = kernel.operate("and", end, -SECTOR)
 
-    slots = SECTOR // size
-    at = kernel.operate("mul", kernel.operate("and", lane, slots - 1), size)
-    at_end = kernel.operate("lshr", lane, slots.bit_length() - 1)
-    together = WARP_SIZE // slots  # ends at once, of a row its head, then its tail
-    sides = [kernel.operate("and", at_end, 1)] if together > 1 else [integer(0, "i32"), integer(1, "i32")]
-    step = max(1, together // 2)
-    accesses = list[tuple[Access, Access]]()
-    for row in parts(kernel.operate("lshr", at_end, 1), step, ROWS // step):
-        for side in sides:
-            is_tail = kernel.test("ne", side, 0)
-            place = kernel.select(is_tail, kernel.operate("add", row.behind, at), at)
-            is_head = kernel.operate("and", kernel.test("sge", at, row.line.skew), kernel.test("slt", at, row.ahead))
-            has = kernel.select(is_tail, kernel.test("sge", row.behind, row.ahead), is_head)
-            has = kernel.both(kernel.operate("and", has, kernel.test("slt", place, row.end)), row.inside)
-            load = Access((0,), kernel.address(row.line.shared, place), row.line.displacement, has)
-            accesses.append((load, Access((0,), kernel.address(row.line.memory, place), 0, has)))
-    for i in range(0, len(accesses), AT_ONCE):
-        group = accesses[i : i + AT_ONCE]
-        loaded = [load_one(kernel, elem, load, 0) for load, _ in group]
-        for values, (_, store) in zip(loaded, group, strict=True):
-            store_one(kernel, elem, values, store)
+    has = kernel.select(is_tail, Reg("false", "i1"), kernel.test("sgt", behind, ahead))
+    has = kernel.operate("and", has, inside) if inside else has
+    places = [kernel.address(memory, ahead) for memory in (line.memory, line.shared)]
+    kernel.assembly(when(_COPY, 3), *places, kernel.operate("sub", behind, ahead), kernel.flag(has))
+
+    within = kernel.test("slt", behind, ahead)  # it begins and ends in one sector: it is parted where most bytes may go
+    cut = _most_even(kernel, line.skew, end)
+    ahead, behind = kernel.select(within, cut, ahead), kernel.select(within, cut, behind)
+    start = kernel.select(is_tail, behind, line.skew)
+    count = kernel.select(is_tail, kernel.operate("sub", end, behind), kernel.operate("sub", ahead, line.skew))
+    ends = list[tuple[Scalar, Access, Access]]()
+    nbytes = size
+    while nbytes < SECTOR:  # small ones come first before whole sectors, and last behind them
+        earlier = kernel.select(is_tail, integer(-2 * nbytes, "i32"), integer(nbytes - 1, "i32"))
+        at = kernel.operate("add", start, kernel.operate("and", count, earlier))
+        has = kernel.both(inside, kernel.test("ne", kernel.operate("and", count, nbytes), 0))
+        elem = I32 if nbytes >= 4 else scalar(f"i{8 * nbytes}")
+        load, store = (
+            Access(tuple(range(nbytes // elem.bytes)), kernel.address(memory, at), 0, has)
+            for memory in (line.shared, line.memory)
+        )
+        ends.append((elem, load, store))
+        nbytes *= 2
+    loaded = [load_one(kernel, elem, load, 0) for elem, load, _ in ends]
+    for values, (elem, _, store) in zip(loaded, ends, strict=True):
+        store_one(kernel, elem, values, store)
+
+
+def _most_even(kernel: Kernel, low: Reg, high: Reg) -> Reg:
+    """Of the numbers above one, up to another that is larger, the multiple of the highest power of two."""
+    different = kernel.operate("or", kernel.operate("xor", low, high), 1)
+    zeros = kernel.intrinsic("ctlz", "i32", different, Reg("true", "i1"))
+    return kernel.operate("and", high, kernel.operate("ashr", integer(-(1 << 31), "i32"), zeros))
