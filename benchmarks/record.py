@@ -43,17 +43,18 @@ def environment(seed: int | None = SEED) -> dict[str, Any]:
 def commit(tree: Path = ROOT) -> str:
     """The commit of a tree, with `+changes` where its files are others (figures and pages aside).
 
-    A copy without git has it from BENCHMARK_COMMIT, or is "unknown".
+    BENCHMARK_COMMIT names that of a copy, whose own git, if it has one, knows another; else it is "unknown".
     """
     measured = ["--", ".", ":!benchmarks/results", ":!*.md"]
-    if (tree / ".git").exists():
-        try:
-            return _git(tree, "rev-parse", "--short=10", "HEAD") + (
-                "+changes" if _git(tree, "status", "--porcelain", *measured) else ""
-            )
-        except (OSError, subprocess.CalledProcessError):  # no git here, or not for this user
-            pass
-    return os.environ.get("BENCHMARK_COMMIT", "unknown")
+    if named := os.environ.get("BENCHMARK_COMMIT"):
+        return named
+    if not (tree / ".git").exists():
+        return "unknown"
+    try:
+        changed = _git(tree, "status", "--porcelain", *measured)
+        return _git(tree, "rev-parse", "--short=10", "HEAD") + ("+changes" if changed else "")
+    except (OSError, subprocess.CalledProcessError):  # no git here, or not for this user
+        return "unknown"
 
 
 def _git(tree: Path, *arguments: str) -> str:
