@@ -72,7 +72,7 @@ TABLE: tuple[tuple[str, str, Callable[[Row], Ratio], Callable[[Row], bool]], ...
      lambda r: r["kind"] != "micro" and "median" in r),
     ("single operators, 1 thread, processor time / Inductor", "torch_cpu", beside_inductor,
      lambda r: r["kind"] == "micro"),
-    ("H200: `torch.compile`, models in halves / Inductor", "torch_gpu", with_graphs, every),
+    ("{gpu}: `torch.compile`, models in halves / Inductor", "torch_gpu", with_graphs, every),
     ("{gpu}: inference of models that nobody named, drawn / Inductor", "population_models", drawn,
      lambda r: "ratio" in r and "training" not in r["case"]),
     ("{gpu}: training steps of such / Inductor", "population_models", drawn,
