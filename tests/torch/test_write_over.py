@@ -60,6 +60,21 @@ def test_logits_become_their_gradient(taken: Counted) -> None:
     assert [p.overwrites for p in told.parts] == [False, True]
 
 
+@pytest.mark.parametrize("large", [False, True])
+def test_few_launches_with_large_tensors_between(taken: Counted, monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
+    monkeypatch.setattr(compiled_part, "LEAST_LAUNCHES", 64)
+    monkeypatch.setattr(compiled_part, "APART_BYTES", 64)
+    monkeypatch.setattr(compiled_part, "LARGE_BYTES", 4 * 48 * 77 if large else 1 << 30)
+    told = Told()
+    h, w = torch.randn(48, 32, requires_grad=True), torch.randn(32, 77, requires_grad=True)
+    target = torch.randint(0, 77, (48,))
+    compiled = torch.compile(loss, backend=told.backend(), dynamic=False)
+    found = gradients(compiled(h, w, target), h, w, again=False)
+    torch.testing.assert_close(found, gradients(loss(h, w, target), h, w, again=False))
+    assert taken.count == large
+    assert [p.in_pieces for p in told.parts] == [False, large]
+
+
 def test_what_is_returned_is_not_written_over(taken: Counted) -> None:
     told = Told()
     h, w = torch.randn(16, 32, requires_grad=True), torch.randn(32, 40, requires_grad=True)
