@@ -42,6 +42,8 @@ def test_a_copy_without_git_is_told_its_commit(tmp_path: Path, monkeypatch: pyte
     assert record.commit(tmp_path) == "unknown"
     monkeypatch.setenv("BENCHMARK_COMMIT", "0123456789")
     assert record.commit(tmp_path) == "0123456789"
+    (tmp_path / ".git").mkdir()
+    assert record.commit(tmp_path) == "0123456789", "a copy's own git knows another"
 
 
 @pytest.mark.parametrize("seed", [record.SEED, 7, None])

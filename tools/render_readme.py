@@ -83,11 +83,11 @@ TABLE: tuple[tuple[str, str, Callable[[Row], Ratio], Callable[[Row], bool]], ...
      lambda r: "ratio" in r),
     ("{gpu}: products, convolutions, attention, drawn, tuned / Inductor's `max-autotune`", "population_tuned", drawn,
      lambda r: "ratio" in r),
-    ("bf16 products in four layouts / cuBLAS", "gpu_gemm_layouts", chosen, every),
-    ("attention / cuDNN, FlashAttention-2, Triton", "gpu_attention", chosen, every),
-    ("convolutions of ResNet-50 / cuDNN", "gpu_conv", fused, every),
-    ("memory-bound kernels / torch, Inductor, Triton", "gpu_memory", plain, every),
-    ("products in Triton-C / torch, Triton", "tc_products", by_hand, lambda r: len(r["us"]) > len(r["made"])),
+    ("{gpu}: bf16 products in four layouts / cuBLAS", "gpu_gemm_layouts", chosen, every),
+    ("{gpu}: attention / cuDNN, FlashAttention-2, Triton", "gpu_attention", chosen, every),
+    ("{gpu}: convolutions of ResNet-50 / cuDNN", "gpu_conv", fused, every),
+    ("{gpu}: memory-bound kernels / torch, Inductor, Triton", "gpu_memory", plain, every),
+    ("{gpu}: products in Triton-C / torch, Triton", "tc_products", by_hand, lambda r: len(r["us"]) > len(r["made"])),
 )  # fmt: skip
 """Label, file, how to read a row of it, which rows count."""
 

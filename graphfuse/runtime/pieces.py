@@ -53,13 +53,23 @@ def apart(executable: Executable) -> tuple[Executable, tuple[tuple[int, int | No
     outputs = sum(b.kind == "output" for b in executable.plan.buffers)
 
     def moved(number: int, b: Buffer) -> Buffer:
-        if b.kind != "arena" or not isinstance(b.nbytes, int) or b.nbytes < APART_BYTES:
+        if not (nbytes := _bytes_apart(b)):
             return b
-        made.append((b.nbytes, over.get(number)))
+        made.append((nbytes, over.get(number)))
         return replace(b, kind="output", index=outputs + len(made) - 1)
 
     plan = replace(executable.plan, buffers=tuple(itertools.starmap(moved, enumerate(executable.plan.buffers))))
     return replace(executable, plan=plan, over=()), tuple(made)
+
+
+def bytes_apart(executable: Executable) -> int:
+    """Of all that `apart` makes outputs together, of which not all are there at once."""
+    return sum(map(_bytes_apart, executable.plan.buffers))
+
+
+def _bytes_apart(b: Buffer) -> int:
+    """Of an intermediate tensor that is large, whatever the sizes of dims are; else 0."""
+    return b.nbytes if b.kind == "arena" and isinstance(b.nbytes, int) and b.nbytes >= APART_BYTES else 0
 
 
 def pieces_of(bound: Bound) -> tuple[Piece, ...]:

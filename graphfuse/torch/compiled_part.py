@@ -19,7 +19,7 @@ from graphfuse.frontends.fx.sizes import dims_of
 from graphfuse.ir.core import Func
 from graphfuse.runtime.direct import MAX_BOUND, Direct
 from graphfuse.runtime.gpu.arrays import ALIGNMENT
-from graphfuse.runtime.pieces import APART_BYTES, apart
+from graphfuse.runtime.pieces import apart, bytes_apart
 from graphfuse.symbolic import Dim, evaluate, product
 from graphfuse.torch.quick_call import Around, quick_call
 from graphfuse.torch.runners import Allocation, OnGpu, allocator, direct
@@ -28,7 +28,7 @@ from graphfuse.value_checks import FINE
 LEAST_LAUNCHES = 64
 """A part of as many is run in pieces."""
 LARGE_BYTES = 16 << 20
-"""Of what a part on a GPU needs between, that it is run in pieces, too: its launches take longer than their calls."""
+"""Of large intermediate tensors of a part on a GPU, which is then run in pieces, too."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +87,6 @@ def _itself(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
-def _needs_much(executable: Executable) -> bool:
-    """Whether large tensors lie between its launches, which may be in the place of inputs, or beside few of them."""
-    between = (b.nbytes for b in executable.plan.buffers if b.kind == "arena" and isinstance(b.nbytes, int))
-    return executable.is_gpu and sum(n for n in between if n >= APART_BYTES) >= LARGE_BYTES
-
-
 class CompiledPart(torch.nn.Module):
     """Runs an executable on tensors. Arguments: tensors in the order of the part's inputs, then the symbols' values."""
 
@@ -127,7 +121,8 @@ class CompiledPart(torch.nn.Module):
         self.device = part.outputs[0].meta["val"].device
         self._allocations: dict[tuple[int, ...], list[Allocation]] = {}
         self.launches = sum(1 for _ in executable.plan.walk())
-        self.in_pieces = self.launches >= LEAST_LAUNCHES or _needs_much(executable)
+        is_large = executable.is_gpu and bytes_apart(executable) >= LARGE_BYTES
+        self.in_pieces = is_large or self.launches >= LEAST_LAUNCHES
         """Whether inputs that nobody else holds are freed on the way: then `run` is what to call."""
         self._temporary: tuple[tuple[int, int | None], ...] = ()
         """Of large intermediate tensors, which are outputs of what runs in pieces on a GPU: see `apart`."""

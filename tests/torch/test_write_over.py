@@ -63,7 +63,6 @@ def test_logits_become_their_gradient(taken: Counted) -> None:
 @pytest.mark.parametrize("large", [False, True])
 def test_few_launches_with_large_tensors_between(taken: Counted, monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
     monkeypatch.setattr(compiled_part, "LEAST_LAUNCHES", 64)
-    monkeypatch.setattr(compiled_part, "APART_BYTES", 64)
     monkeypatch.setattr(compiled_part, "LARGE_BYTES", 4 * 48 * 77 if large else 1 << 30)
     told = Told()
     h, w = torch.randn(48, 32, requires_grad=True), torch.randn(32, 77, requires_grad=True)
