@@ -1,5 +1,6 @@
 """Floating-point arithmetic against exact rational arithmetic."""
 
+import math
 from fractions import Fraction
 
 import ml_dtypes
@@ -15,6 +16,12 @@ BF16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = {"f16": np.dtype("f2"), "bf16": BF16, "f32": np.dtype("f4"), "f64": np.dtype("f8")}
 
 
+@pytest.fixture(autouse=True)
+def drawn_alike(monkeypatch):
+    """What a test draws does not depend on those before it."""
+    monkeypatch.setitem(globals(), "RNG", np.random.default_rng(1))
+
+
 def values(kind, n=96):
     """Numbers of many sizes, subnormals, zeros, infinities and NaN."""
     dtype = DTYPES[kind]
@@ -25,7 +32,8 @@ def values(kind, n=96):
 
 
 def exact(x):
-    return Fraction(float(x)) if np.isfinite(x) else None
+    x = float(x)  # numpy warns of a signalling NaN
+    return Fraction(x) if math.isfinite(x) else None
 
 
 def rounded(x, kind, mode, sign=0):
