@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from graphfuse.fusion.regions.dataflow import MOST_REPEATED_OPS
-from graphfuse.fusion.regions.partition import MOST_GATHERED, Partition, partition
+from graphfuse.fusion.regions.partition import GATHERED_BYTES, MOST_GATHERED, Partition, partition
 from graphfuse.fusion.regions.rules import Rules, always_together
 from graphfuse.ir.parser import parse
 from graphfuse.targets.machine import Machine
@@ -13,7 +16,7 @@ from graphfuse.targets.machine import Machine
 ROWS = "tensor<(n)x8xf32>"
 
 
-def parted(params: str, body: str, dims: str = "dims (n in 1..64)", **rules: int) -> Partition:
+def parted(params: str, body: str, dims: str = "dims (n in 1..64)", **rules: Any) -> Partition:
     """The partition of a function given by its ops' lines."""
     lines = "\n".join(f"  {s.strip()}" for s in body.strip().splitlines())
     func = parse(f"func @main({params}) {dims} {{\n{lines}\n}}\n")
@@ -590,6 +593,25 @@ def test_a_kernel_has_few_sums_that_have_nothing_in_common() -> None:
     part = parted(given, f"{body}return({', '.join(f'%a{i}' for i in range(19))})", "", gathers=True)
     assert max(len(g.ops) for g in part.groups) == MOST_GATHERED
     assert len(part.groups) == 3
+
+
+def roots(products: int, columns: int) -> list[str]:
+    """Groups of four roots; so many are read by a product each, the others are returned."""
+    wide = f"tensor<{columns}x8xf32>"
+    given = [f"%x{i}: {wide}, %w{i}: {wide}" for i in range(4)]
+    body = [f"%a{i} = graph.sqrt(%x{i}) : {wide}" for i in range(4)]
+    body += [f'%m{i} = graph.contract(%a{i}, %w{i}) {{spec = "km,kn->mn"}} : tensor<8x8xf32>' for i in range(products)]
+    body.append(f"return({', '.join(f'%m{i}' if i < products else f'%a{i}' for i in range(4))})")
+    part = parted(", ".join(given), "\n".join(body), "", gathers=True, costs=replace(Rules().costs, byte=1e-6))
+    return [s for s in shapes(part) if s.startswith("pointwise")]
+
+
+def test_one_kernel_has_few_large_results_that_are_read_later() -> None:
+    """Each is kept until the last is read; what is returned is kept anyway."""
+    assert roots(4, 8) == ["pointwise: sqrt sqrt sqrt sqrt"]
+    large = GATHERED_BYTES // (8 * 4) // 2
+    assert roots(0, large) == ["pointwise: sqrt sqrt sqrt sqrt"]
+    assert roots(4, large) == ["pointwise: sqrt sqrt", "pointwise: sqrt sqrt"]
 
 
 def test_kernels_that_wait_for_others_stay_apart() -> None:

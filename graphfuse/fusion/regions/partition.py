@@ -44,6 +44,9 @@ MOST_BESIDE = 8
 MOST_GATHERED = 8
 """Reductions in one kernel that have nothing in common but their size: each holds registers, and what it reads stays
 until the last can begin. 24 gradients of biases took 255 registers and spilled (`benchmarks.population --spills`)."""
+GATHERED_BYTES = 4 << 20
+"""Of results of kernels that are one for their launches alone: all must be kept from where the first is read until the
+last is. Slices for forty gradients of weights, in one kernel, took 232 MiB of a backward that needs 85."""
 JOINED = 8
 """Tensors that one kernel joins at most, of which each position asks."""
 
@@ -296,7 +299,9 @@ class _Partitioner:
         ops = (*first.ops, *second.ops)
         if len(ops) > MAX_OPS or sum(map(is_reduction, ops)) > MOST_GATHERED:
             return None
-        return self._made(first, second, first, first, second.ops[0])
+        union = self._made(first, second, first, first, second.ops[0])
+        read_here = (n for v, n in union.traffic.writes.items() if any(map(self.of.get, self.flow.readers(v))))
+        return None if self.gathers and sum(read_here) > GATHERED_BYTES else union
 
     def _made(
         self, first: Group, second: Group, like: Group, host: Group, by: Op, saved: float | None = None
