@@ -161,8 +161,8 @@ def _zero(type_: str) -> str:
 
 
 def _loop(kernel: Kernel, kind: str, elem: Scalar, value: Reg, access: Access, order: str) -> Reg:
-    """Read, combine, and swap in if nothing has changed, until that is so."""
-    text = kernel.text
+    """Read, combine, and swap in if nothing has changed, until that is so. What changes nothing is not swapped in."""
+    text, skips = kernel.text, kind in _OPPOSITE and order == "relaxed"
     bits, space = f"i{elem.bits}", space_of(access.address)
     before, source = text.reserve(), text.label
     begin, again, after = text.fresh("begin"), text.fresh("again"), text.fresh("swapped")
@@ -181,14 +181,20 @@ def _loop(kernel: Kernel, kind: str, elem: Scalar, value: Reg, access: Access, o
             heads = text.reserve()
             old = text.phi(bits, f"%{text.fresh('old')}")
             new = value if kind == "exchange" else _combined(kernel, kind, elem, old, value)
+            wanted, head = as_bits(kernel, new), text.label
+            if skips:
+                is_there, differs = kernel.compare("icmp eq", wanted, old), text.fresh("differs")
+                text.line(f"br {is_there}, label %{after}, label %{differs}")
+                text.start(differs)
             swap = f"atom.{order}.gpu.{space}.cas.b{elem.bits} $0, [$1], $2, $3;"
-            (got,) = kernel.assembly(swap, access.address, old, as_bits(kernel, new), gives=[bits])
+            (got,) = kernel.assembly(swap, access.address, old, wanted, gives=[bits])
             same = kernel.compare("icmp eq", got, old)
             latch = text.label
             text.line(f"br {same}, label %{after}, label %{again}")
             heads.append(f"  {old.text} = phi {bits} [ {seen.text}, %{begin} ], [ {got.text}, %{latch} ]")
     text.start(after)
     skipped = "" if access.predicate is None else f", [ 0, %{source} ]"
+    skipped += f", [ {old.text}, %{head} ]" if skips else ""
     return from_bits(kernel, text.emit(bits, f"phi {bits} [ {got.text}, %{latch} ]{skipped}"), register_type(elem))
 
 

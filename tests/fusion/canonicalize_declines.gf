@@ -77,6 +77,11 @@ func @a_look_up_of_a_rounded_product(%x: tensor<6x4xbf16>, %w: tensor<4x64xbf16>
   %v4 = graph.take_along(%v3, %i) {axis = 1} : tensor<6x1xbf16>
   return(%v3, %v4)
 }
+// The largest of halves is one of them.
+func @scatter_of_the_largest_half(%x: tensor<5xf16>, %i: tensor<4x1xi64>, %u: tensor<4xf16>) {
+  %y = graph.scatter_nd(%x, %i, %u) {kind = "max"} : tensor<5xf16>
+  return(%y)
+}
 // -----
 func @zeros_of_two_signs(%x: tensor<8xf32>) {
   %least = graph.full() {elem = f32, shape = [8], value = -0.0} : tensor<8xf32>
@@ -154,4 +159,9 @@ func @a_look_up_of_a_rounded_product(%x: tensor<6x4xbf16>, %w: tensor<4x64xbf16>
   %v3 = graph.cast(%v2) {to = bf16} : tensor<6x64xbf16>
   %v4 = graph.take_along(%v3, %i) {axis = 1} : tensor<6x1xbf16>
   return(%v3, %v4)
+}
+
+func @scatter_of_the_largest_half(%x: tensor<5xf16>, %i: tensor<4x1xi64>, %u: tensor<4xf16>) {
+  %y = graph.scatter_nd(%x, %i, %u) {kind = "max"} : tensor<5xf16>
+  return(%y)
 }

@@ -51,12 +51,12 @@ def test_every_kind(elem, n, target):
 
 
 @TARGETS
-@pytest.mark.parametrize("elem", ["f32", "f64"])
+@pytest.mark.parametrize("elem", ["f32", "f64", "f16", "bf16"])
 @pytest.mark.parametrize("kind", ["min", "max"])
 def test_extremes_of_what_is_no_number(kind, elem, target):
     """Every pair of NaN of both signs, infinities, zeros and numbers."""
     dtype = numpy_dtype(Scalar(elem))
-    some = np.array([np.nan, np.copysign(np.nan, -1), np.inf, -np.inf, 0.0, -0.0, 1.5, -1.5, 3e-39, -3e-39], dtype)
+    some = np.array([np.nan, np.copysign(np.nan, -1), np.inf, -np.inf, 0.0, -0.0, 1.5, -1.5, 3e-39, -3e-39]).astype(dtype)
     x, was = (np.ascontiguousarray(a).ravel() for a in np.broadcast_arrays(some, some[:, None]))
     text = f"""func @k(%x: ptr<{elem}>, %m: ptr<{elem}>, %r: ptr<{elem}>, %o: ptr<{elem}>) {{assume = [], grid = 1}} {{
   %i = block.arange() {{end = 128, start = 0}} : tile<128xi64>
@@ -68,7 +68,8 @@ def test_extremes_of_what_is_no_number(kind, elem, target):
   block.store(%o, %i, %old, %mask)
   return()
 }}"""
-    assert ".cas." not in check(text, [x, was, was.copy(), np.zeros_like(x)], target=target)
+    ptx = check(text, [x, was, was.copy(), np.zeros_like(x)], target=target)
+    assert (".cas.b16" in ptx) == (elem in ("f16", "bf16")), "wider ones are integers"
 
 
 MEET = """func @meet(%x: ptr<ELEM>, %sum: ptr<ELEM>) {assume = [["x", 16], ["sum", 16]], grid = 3} {

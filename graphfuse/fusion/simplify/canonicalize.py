@@ -400,9 +400,13 @@ def keeps_every_value(source: Scalar, target: Scalar) -> bool:
 
 @rule(*graph.SCATTERS)
 def widen_scatter(op: Op) -> Replacement | None:
-    """A scatter that combines numbers of less than 32 bits is one of wider numbers: it rounds once."""
+    """A scatter that combines numbers of less than 32 bits is one of wider numbers: it rounds once.
+
+    Extremes are exact, and atomics have 16 bits.
+    """
     (x, indices, updates), elem = op.operands, _elem(op)
-    if elem.bits >= 32 or op.attrs.get("kind", "set") == "set":
+    kind = op.attrs.get("kind", "set")
+    if elem.bits >= 32 or kind == "set" or (elem.bits == 16 and kind in ("max", "min")):
         return None
     wide = F32 if elem.is_float else I32 if elem.is_signed else U32
     made = remade(op, graph.cast(x, to=wide, loc=op.loc), indices, graph.cast(updates, to=wide, loc=op.loc))

@@ -1,6 +1,6 @@
 """Data-dependent writing: scatters, by index, by place and by mask.
 
-Halves are combined in f32 and rounded once. Where several updates meet, the last one wins, or all are combined: on a
+Halves are added and multiplied in f32, and rounded once. Where several updates meet, the last one wins, or all are combined: on a
 GPU in no order, as torch does, unless algorithms are to be deterministic.
 """
 
@@ -39,7 +39,8 @@ def scatter_reduce(
     c: Call, self: Value, axis: int, index: Value, reduce: str, include_self: bool = True, *, write: Write, **src: Value
 ) -> Value:
     """Combine by sum, prod, mean, amax or amin; without what was there, elements that are met begin anew."""
-    e, elem, kind = c.e, _combining(c.elem), KINDS[reduce]
+    e, kind = c.e, KINDS[reduce]
+    elem = _combining(c.elem, kind)
     c.want(c.elem != BOOL, "reductions of bool")
     out, (updates,) = e.cast(self, elem), (e.cast(x, elem) for x in src.values())
     if not include_self:
@@ -62,16 +63,19 @@ def _scattered(c: Call, x: Value, axis: int, index: Value, src: Operand, kind: s
     return _combined(c, x, c.indices(index, shape_of(x)[axis]), updates, kind, axis)
 
 
-def _combining(elem: Scalar) -> Scalar:
-    """The element that updates are combined in."""
-    return U8 if elem == BOOL else wide_elem(elem)
+def _combining(elem: Scalar, kind: str) -> Scalar:
+    """The element that updates are combined in: the largest of halves is one of them."""
+    if elem == BOOL:
+        return U8
+    return elem if kind in ("max", "min") else wide_elem(elem)
 
 
 def _of_bool(kind: str, elem: Scalar) -> tuple[str, Scalar]:
     """A kind of scatter, and the element it is done in: sums of bool are `or`, products `and`."""
     if kind == "set":
         return kind, elem
-    return {"add": "max", "mul": "min"}.get(kind, kind) if elem == BOOL else kind, _combining(elem)
+    kind = {"add": "max", "mul": "min"}.get(kind, kind) if elem == BOOL else kind
+    return kind, _combining(elem, kind)
 
 
 @lowers(aten.index_put.default, trusted=False)
@@ -128,7 +132,7 @@ def _masked(c: Call, x: Value, indices: Sequence[Value | None], values: Value, a
 
 @lowers(aten.index_add.default)
 def index_add(c: Call, self: Value, axis: int, index: Value, source: Value, alpha: Number = 1) -> Value:
-    elem = _combining(c.elem)
+    elem = _combining(c.elem, "add")
     scaled = source if alpha == 1 else c.e(graph.mul, c.e.cast(source, elem), c.value(alpha, elem, shape_of(source)))
     return c.rounded(_by_rows(c, self, axis, index, scaled, "add"))
 
