@@ -56,7 +56,8 @@ def test_every_kind(elem, n, target):
 def test_extremes_of_what_is_no_number(kind, elem, target):
     """Every pair of NaN of both signs, infinities, zeros and numbers."""
     dtype = numpy_dtype(Scalar(elem))
-    some = np.array([np.nan, np.copysign(np.nan, -1), np.inf, -np.inf, 0.0, -0.0, 1.5, -1.5, 3e-39, -3e-39]).astype(dtype)
+    some = [np.nan, np.copysign(np.nan, -1), np.inf, -np.inf, 0.0, -0.0, 1.5, -1.5, 3e-39, -3e-39]
+    some = np.array(some).astype(dtype)
     x, was = (np.ascontiguousarray(a).ravel() for a in np.broadcast_arrays(some, some[:, None]))
     text = f"""func @k(%x: ptr<{elem}>, %m: ptr<{elem}>, %r: ptr<{elem}>, %o: ptr<{elem}>) {{assume = [], grid = 1}} {{
   %i = block.arange() {{end = 128, start = 0}} : tile<128xi64>

@@ -30,7 +30,7 @@ from graphfuse.ir.dense import finfo, numpy_dtype
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, Rule, rewrite, rule
 from graphfuse.ir.types import BOOL, F32, F64, I32, U32, Scalar
-from graphfuse.symbolic import Dim
+from graphfuse.symbolic import Dim, product
 
 _FUNCTIONS = tuple(graph.ELEMENTWISE.values())
 _BINARY = tuple(kind for kind in _FUNCTIONS if kind.takes.most == 2 and not kind.takes.attrs)
@@ -402,15 +402,21 @@ def keeps_every_value(source: Scalar, target: Scalar) -> bool:
 def widen_scatter(op: Op) -> Replacement | None:
     """A scatter that combines numbers of less than 32 bits is one of wider numbers: it rounds once.
 
-    Extremes are exact, and atomics have 16 bits.
+    Extremes are exact, and atomics have 16 bits: those of few updates stay narrow.
     """
     (x, indices, updates), elem = op.operands, _elem(op)
     kind = op.attrs.get("kind", "set")
-    if elem.bits >= 32 or kind == "set" or (elem.bits == 16 and kind in ("max", "min")):
+    if elem.bits >= 32 or kind == "set" or (elem.bits == 16 and kind in ("max", "min") and _is_fewer(updates, x)):
         return None
     wide = F32 if elem.is_float else I32 if elem.is_signed else U32
     made = remade(op, graph.cast(x, to=wide, loc=op.loc), indices, graph.cast(updates, to=wide, loc=op.loc))
     return graph.cast(made, to=elem, loc=op.loc)
+
+
+def _is_fewer(part: Value, whole: Value) -> bool:
+    """Whether one value is known to have fewer elements than another."""
+    few, many = (product(tensor_of(v).shape) for v in (part, whole))
+    return isinstance(few, int) and isinstance(many, int) and few < many
 
 
 @rule(graph.bitcast)

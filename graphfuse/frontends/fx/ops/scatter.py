@@ -1,7 +1,7 @@
 """Data-dependent writing: scatters, by index, by place and by mask.
 
-Halves are added and multiplied in f32, and rounded once. Where several updates meet, the last one wins, or all are combined: on a
-GPU in no order, as torch does, unless algorithms are to be deterministic.
+Halves are added and multiplied in f32, and rounded once. Where several updates meet, the last one wins, or all are
+combined: on a GPU in no order, as torch does, unless algorithms are to be deterministic.
 """
 
 from __future__ import annotations
