@@ -40,7 +40,7 @@ from graphfuse.dialects import block, control, gpu
 from graphfuse.gpu.alignment import arguments
 from graphfuse.gpu.properties import laid_out
 from graphfuse.gpu.transforms.prefetch_operands import chain
-from graphfuse.ir.core import Block, Func, Op, Trait, Value, attr_int, attr_ints, attr_strs
+from graphfuse.ir.core import Block, Func, Op, Trait, Value, attr_ints, attr_strs
 from graphfuse.ir.passes import passing
 from graphfuse.ir.types import Tile, Type
 from graphfuse.symbolic import bounds, product
@@ -50,8 +50,8 @@ MANY_BLOCKS = 1 << 14
 """More than a GPU runs at once, several times over."""
 LITTLE_BYTES = 6 << 10
 """At the speed of memory all multiprocessors together take so long for it as to wait and let go."""
-SEVERAL_WAVES = 1 << 15
-"""Warps: about four times what 132 multiprocessors hold."""
+MOST_BLOCKS = 264
+"""Of a kernel that lets the next one begin: two for each of 132 multiprocessors."""
 TRIGGERS = ("early", "late", "end")
 _LOCAL = frozenset({
     block.alloc, block.offset, gpu.shared_alloc, gpu.barriers, gpu.zero_rows, gpu.commit, gpu.wait,
@@ -99,12 +99,12 @@ def _is_fleeting(func: Func) -> bool:
     return most > MANY_BLOCKS and _moved(func.body) < LITTLE_BYTES
 
 
-def _has_several_waves(func: Func) -> bool:
-    """Whether it is known to have many more warps than run at once. Roles of warps mind their own end."""
+def _has_many_blocks(func: Func) -> bool:
+    """Whether it is known to have more than let the next launch begin. Roles of warps mind their own end."""
     if "trigger" in func.attrs or any(op.kind is gpu.warp_specialize for op in func.walk()):
         return False
     least = bounds(product(block.grid_axes(func) or (1,)), func.ranges)[0]
-    return least * attr_int(func, "warps", 4) >= SEVERAL_WAVES
+    return least > MOST_BLOCKS
 
 
 def _moved(code: Block) -> int:
@@ -131,7 +131,7 @@ class _Overlap:
         trigger = func.attrs.get("trigger", "late")
         assert trigger in TRIGGERS, f"trigger is one of {', '.join(TRIGGERS)}"
         self.trigger = trigger
-        self.lets_go = not _has_several_waves(func)
+        self.lets_go = not _has_many_blocks(func)
         per_multiprocessor = func.attrs.get("persistent", 1)
         self.by_producer = trigger == "late" and per_multiprocessor == 1
 
