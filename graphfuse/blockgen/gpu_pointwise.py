@@ -49,6 +49,11 @@ SPARE_REPEATED = 1.4
 position have one for each element, that no vector loads."""
 SPARE_DIGITS = 2.0
 """The same where more than addresses is made of a position's digits: masks, windows, look-ups."""
+LONG_FUNCTIONS = frozenset(f"graph.{name}" for name in ("sin", "cos", "tan"))
+"""Those with a second way, for large arguments, which takes many registers: of 16 elements a thread, a gradient of sin
+takes 28 us where it takes 23 of 4 (3205824 of bf16 on an H100, `benchmarks.population`)."""
+FEW = 4
+"""Elements of a thread that has such functions of each, where there is plenty to do."""
 TAPS = 5
 """Of a window along one dim, at most, that are code of their own: a loop moves what it carries between registers."""
 
@@ -63,8 +68,9 @@ def emit(kernel: Kernel) -> Func:
     def store(index: Index) -> None:
         kernel.store_outputs(index, domain)
 
+    count = _looked_up(kernel)
     # neighbours share what they look up
-    return Tiling(kernel, walk, store, reads=_reads(kernel), spreads=_looked_up(kernel) <= 1).emit()
+    return Tiling(kernel, walk, store, reads=_reads(kernel), spreads=count <= 1, looks_up=count == 1).emit()
 
 
 def _looked_up(kernel: Kernel) -> int:
@@ -108,11 +114,12 @@ class Tiling:
         terms: int = 1,
         reads: int = 0,
         spreads: bool = False,
+        looks_up: bool = False,
     ) -> None:
         self.kernel, self.domain, self.compute = kernel, walk.shape, compute
         self.places, self.sharing, self.is_long_sum = places, sharing, terms >= LONG or reads >= MANY
         self.is_pointwise = terms == 1 and sharing is None
-        self.spreads = spreads
+        self.spreads, self.looks_up = spreads, looks_up
         kernel.ev.unrolled_taps = TAPS
         self.names, found = walk.names, walk.found
         self.opaque = found.opaque
@@ -160,6 +167,9 @@ class Tiling:
             per_thread *= 2
         warps = 4 if self.sharing is None else 8
         total = at_most(positions(self.domain), self.kernel.space.ranges)
+        most = FEW if any(op.kind.name in LONG_FUNCTIONS for op in self.ops) else per_thread
+        while per_thread > most and total >= per_thread * 32 * warps * 2 * machine.multiprocessors:
+            per_thread //= 2
         while per_thread > least and total < per_thread * 32 * warps * 2 * machine.multiprocessors:
             per_thread //= 2
         while warps > 1 and total < per_thread * 32 * warps * machine.multiprocessors // 2:
@@ -220,6 +230,8 @@ class Tiling:
         inner = self.extents[1:]
         if len(self.dims) == 1 or not all(isinstance(d, int) for d in inner):
             return False
+        if self.looks_up:
+            return True
         covered = wanted = 1.0
         for extent, width in zip(self.extents, widths, strict=True):
             if isinstance(extent, int):
