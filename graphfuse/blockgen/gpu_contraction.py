@@ -24,7 +24,7 @@ from graphfuse.blockgen.contraction import ContractionKernel, is_view
 from graphfuse.blockgen.evaluate import Lane, accumulator
 from graphfuse.blockgen.gpu_axis_reduction import AxisReduction, Terms
 from graphfuse.blockgen.gpu_epilogue_cost import epilogue_ns
-from graphfuse.blockgen.gpu_factors import Boxed, Factor, Roles, find_box, find_windows, step_of
+from graphfuse.blockgen.gpu_factors import Boxed, Factor, Roles, find_box, find_windows, step_of, with_taps_apart
 from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE, ProductTile, boxed_tiles, product_tiles, streamed_tiles
 from graphfuse.blockgen.gpu_pointwise import LONG, Tiling, held_of_row
 from graphfuse.blockgen.gpu_tiles import (
@@ -437,10 +437,11 @@ class GpuContraction(ContractionKernel):
         r, c, both = ([self.names[self.dims[i].last] for i in dims] for dims in (flat, self.column_dims, shared))
         roles = Roles(r, c, both, [self.k_names[d.last] for d in self.k_dims])
         self._check_elements()
+        channels = self.k_dims[-1].extent
         x, w = self.factors
+        x = with_taps_apart(self.machine, x, roles, channels)
         first = str(self.kernel.space.fresh("row", 0, positions([self.dims[i].extent for i in flat]) - 1))
         boxes = find_windows(self.kernel, x, roles, first), find_box(self.kernel, w, c[-1], roles.depth[-1])
-        channels = self.k_dims[-1].extent
         if step := step_of(self.machine, x, roles, channels):
             return Feed(flat, boxes, step, first)
         raise Unboxed(f"{channels} channels of a tap or group are no whole steps")

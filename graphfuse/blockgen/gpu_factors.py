@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphfuse.blockgen.access import Accesses
 from graphfuse.blockgen.contraction import is_view
@@ -146,6 +146,38 @@ def step_of(machine: Machine, x: Factor, roles: Roles, channels: Dim) -> int:
     if not isinstance(channels, int):
         return max(steps, default=0)
     return min(steps, key=lambda n: (-(-channels // n) * n * steps[n], -n), default=0)
+
+
+def with_taps_apart(machine: Machine, x: Factor, roles: Roles, channels: Dim) -> Factor:
+    """An image whose taps are places along its dims, where a longer step than a divisor of a tap's channels is faster.
+
+    Without padding a tap is as good a distance in memory, but then nothing ends a step with the tap's last channel.
+    """
+    if roles.shared or step_of(machine, x, roles, channels) == max(dict(machine.gpu.wgmma.channel_steps)):
+        return x
+    found = {t: _place(x, roles, t) for t in roles.depth[:-1] if not any(t in symbols(d) for d in x.found.inside)}
+    rows = [row for row, _ in found.values()]
+    if "" in rows or len({*rows}) < len(rows):
+        return x
+    made = replace(x, found=replace(x.found, inside=[*x.found.inside, *(place for _, place in found.values())]))
+    step = step_of(machine, made, roles, channels)
+    return made if isinstance(channels, int) and 2 * channels > -(-channels // step) * step else x
+
+
+def _place(x: Factor, roles: Roles, tap: str) -> tuple[str, Dim]:
+    """The row along whose dim of the image a tap moves, within what other rows read, and where it is; else no row."""
+    steps: list[tuple[int, int, str]] = []
+    (along,) = x.strides(tap)
+    for row in roles.rows:
+        (stride,), extent = x.strides(row), x.extents[row]
+        if isinstance(stride, int) and isinstance(along, int) and isinstance(extent, int) and min(stride, along) > 0:
+            pixel = math.gcd(stride, along)
+            if along < extent * stride:
+                steps.append((along // pixel, stride // pixel, row))
+    if not steps:
+        return "", 0
+    dilation, step, row = min(steps)
+    return row, sym(row) * step + sym(tap) * dilation
 
 
 def _goes_on(x: Factor, roles: Roles) -> bool:

@@ -104,8 +104,9 @@ FOR_SEVERAL = (
 """Where products that share an operand are made at once: as many accumulators."""
 FOR_WINDOWS = (
     *(t for t in TILES if t.shared == 1), WgmmaTile(256, 64), WgmmaTile(128, 64, pingpong=True), WgmmaTile(128, 64),
+    WgmmaTile(64, 32, split=2), WgmmaTile(64, 32, split=4),
 )  # fmt: skip
-"""For convolutions, whose results are often of 64 channels."""
+"""For convolutions, whose results are often of 64 channels or few, and whose steps are short."""
 GAIN = 1.1
 """At least, where a model says that something else is faster: models are not exact."""
 _ABOUT = 1.01

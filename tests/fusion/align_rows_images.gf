@@ -45,9 +45,9 @@ func @nchw(%x: tensor<8x64x32x32xf16>, %w: tensor<64x64x3x3xf16>) {
 }
 
 func @odd(%x: tensor<8x32x32x33xf16>, %w: tensor<3x3x33x65xf16>) {
-  %v0 = graph.pad(%x) {high = [0, 0, 0, 31], low = [0, 0, 0, 0], value = 0.0} : tensor<8x32x32x64xf16>
-  %v1 = graph.pad(%w) {high = [0, 0, 31, 15], low = [0, 0, 0, 0], value = 0.0} : tensor<3x3x64x80xf16>
-  %v2 = graph.slice(%v1) {sizes = [3, 3, 64, 65], starts = [0, 0, 0, 0], steps = [1, 1, 1, 1]} : tensor<3x3x64x65xf16>
+  %v0 = graph.pad(%x) {high = [0, 0, 0, 15], low = [0, 0, 0, 0], value = 0.0} : tensor<8x32x32x48xf16>
+  %v1 = graph.pad(%w) {high = [0, 0, 15, 15], low = [0, 0, 0, 0], value = 0.0} : tensor<3x3x48x80xf16>
+  %v2 = graph.slice(%v1) {sizes = [3, 3, 48, 65], starts = [0, 0, 0, 0], steps = [1, 1, 1, 1]} : tensor<3x3x48x65xf16>
   %y = graph.conv(%v0, %v2) {dilation = [1, 1], groups = 1, high = [0, 0], input_dilation = [1, 1], layout = "nhwc", low = [0, 0], strides = [1, 1]} : tensor<8x30x30x65xf16>
   return(%y)
 }

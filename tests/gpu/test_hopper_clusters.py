@@ -25,7 +25,7 @@ def split(n):
 SPLIT = Gemm(128, 128, 256, (64, 64, 64), attrs=split(2))
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(7)
 @pytest.mark.parametrize(
     "gemm",
     [
@@ -35,6 +35,9 @@ SPLIT = Gemm(128, 128, 256, (64, 64, 64), attrs=split(2))
         Gemm(200, 136, 328, (128, 128, 64), bias=True, attrs=split(2)),
         Gemm(72, 136, 584, (64, 128, 64), attrs=split(4)),
         Gemm(130, 64, 320, (64, 64, 64), symbolic=True, attrs=split(4)),
+        Gemm(130, 32, 320, (64, 32, 64), bias=True, gelu=True, attrs=split(4)),
+        Gemm(72, 24, 200, (64, 32, 64), out="f32", attrs=split(4)),
+        Gemm(72, 16, 200, (64, 32, 64), attrs=split(2)),
         Gemm(128, 128, 320, (128, 128, 64), attrs=(*split(2), ("persistent", "2"))),
         Gemm(256, 128, 384, (256, 128, 64), attrs=split(2)),
     ],

@@ -95,7 +95,7 @@ def compiled(found, multiprocessors=8, **attrs):
     return region, kernel, roles
 
 
-def check(found, blocks=2, ulp=2.0**-10, **attrs):
+def check(found, blocks=2, ulp=2.0**-10, planted=None, **attrs):
     region, kernel, roles = compiled(found, **attrs)
     loads = [op for op in roles.walk() if op.kind is gpu.tma_load]
     assert any("steps" in op.attrs for op in loads), "no windows"
@@ -104,13 +104,16 @@ def check(found, blocks=2, ulp=2.0**-10, **attrs):
     assert "im2col" in ptx
     for values in found.sizes:
         arrays = found.arrays(values)
+        if planted is not None:
+            arrays[0].reshape(-1)[planted] = np.inf
         wants = launched(kernel, region, arrays, values)
         gots = [np.zeros_like(want) for want in wants]
         emulate(ptx, lowered.kernels[0], arrays, gots, values, blocks=blocks)
         for got, want in zip(gots, wants, strict=True):
             # one rounding of the sum and one of the result, and the sum before it in another order
             wide = want.astype(np.float64)
-            np.testing.assert_allclose(got.astype(np.float64), wide, rtol=ulp, atol=ulp / 2 * np.abs(wide).max())
+            largest = np.abs(wide[np.isfinite(wide)]).max()
+            np.testing.assert_allclose(got.astype(np.float64), wide, rtol=ulp, atol=ulp / 2 * largest)
     return ptx, lowered.kernels[0]
 
 
@@ -137,6 +140,13 @@ CASES = {
     "32 channels": replace(PLAIN, channels=32),
     "16 channels": replace(PLAIN, channels=16),
     "8 channels": replace(PLAIN, channels=8, elem="bf16"),
+    "no padding, 72 channels": replace(PLAIN, pad=0, channels=72, batch=1),
+    "no padding, 24 channels, stride 2": replace(PLAIN, pad=0, channels=24, stride=2, by_result=True),
+    "no padding, 40 channels, dilation": replace(PLAIN, pad=0, channels=40, dilation=2, elem="bf16"),
+    "no padding, many taps of 24 channels": replace(PLAIN, pad=0, channels=24, kernel=(7, 5), out=16, by_result=True),
+    "padding along one dim, 72 channels": replace(PLAIN, pad=((0, 0), (1, 1)), channels=72, size=(6, 7)),
+    "one dim, no padding, 72 channels": Conv(3, (23,), 72, 32, (5,), dilation=3),
+    "three dims, no padding, 24 channels": Conv(2, (4, 5, 6), 24, 32, (2, 3, 3)),
     "results that fill no tile": replace(PLAIN, out=72),
     "rows of 16": replace(PLAIN, size=(16, 16)),
     "rows of 128": replace(PLAIN, batch=1, size=(3, 128), channels=16),
@@ -157,6 +167,21 @@ CASES = {
 def test_convolutions(name):
     conv = CASES[name]
     check(conv.case(), ulp=2.0**-10 if conv.elem == "f16" else 2.0**-7)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_steps_end_with_the_last_channel_of_a_tap(stride):
+    """Of an image without padding, too: results whose window does not have what is infinite stay finite."""
+    conv = replace(PLAIN, pad=0, channels=24, size=(5, 8), stride=stride, batch=1)
+    ptx, _ = check(conv.case(), planted=24 * (2 * 8 + 5))
+    assert "im2col" in ptx
+
+
+@pytest.mark.parametrize("out", [16, 13])
+def test_narrow_sums_are_made_by_a_cluster(out):
+    conv = Conv(1, (10, 9), 136, out, (7, 7), by_result=True)
+    _, kernel = check(conv.case(), multiprocessors=132)
+    assert kernel.split == kernel.cluster == 4
 
 
 def test_one_sum_is_made_by_a_cluster():

@@ -24,7 +24,7 @@ def split_of(func: Func, trips: Dim | None, columns: int, ranges: Ranges) -> int
     split = func.attrs.get("split", 1)
     if not isinstance(split, int) or split not in (2, 4, MOST) or trips is None:
         return 1
-    return split if bounds(trips, ranges)[0] >= split and columns % (16 * split) == 0 else 1
+    return split if bounds(trips, ranges)[0] >= split and columns % (8 * split) == 0 else 1
 
 
 @dataclass(frozen=True, slots=True)
