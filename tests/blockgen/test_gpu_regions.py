@@ -105,6 +105,23 @@ def test_rows_are_written_in_the_order_that_is_returned(shape: str, axis: int, p
 
 
 @pytest.mark.parametrize(
+    ("shape", "axis", "perm", "count"),
+    [
+        ("1024, 136", 1, (1, 0), 2),  # each row's results far apart
+        ("1024, 136", 0, (1, 0), 1),  # a row's side by side
+        ("4, 264, 136", 2, (1, 0, 2), 1),
+        ("4, 264, 136", 2, (0, 2, 1), 2),
+        ("4, 264, 136", 1, (0, 2, 1), 1),
+        ("960, 136", 1, (1, 0), 1),  # few
+    ],
+)
+def test_many_rows_are_not_written_across_their_order(shape: str, axis: int, perm: tuple[int, ...], count: int) -> None:
+    body = softmax(axis, shape).replace("return(y)", f"t = permute(y) {{perm = {list(perm)}}}; return(t)")
+    func, _ = outline(graph_func(f"x: {shape.replace(', ', 'x')}xf16", body), Rules(turns_rows=True))
+    assert len(list(region_ops(func))) == count
+
+
+@pytest.mark.parametrize(
     ("elem", "row", "held"), [("f16", 12, 256), ("f32", 12, 128), ("f16", 100, 32), ("f16", 700, 1)]
 )
 def test_very_many_short_rows_are_in_programs_of_many(elem: str, row: int, held: int) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.regions.outline import outline
+from graphfuse.fusion.regions.rules import Rules
 from graphfuse.interp import graph as interp
 from graphfuse.ir.core import Func
 from graphfuse.ir.parser import parse
@@ -72,6 +73,25 @@ def test_returned_views(view: str, shape: str, more: str, count: int) -> None:
     assert len(kinds(func)) == count
     x = np.arange(24, dtype=np.float32).reshape(4, 6) / 24
     assert interp.run(func, x)[-1].shape == tuple(map(int, shape.split("x")))
+
+
+@pytest.mark.parametrize(("times", "count"), [(4, 1), (5, 2)])
+def test_what_is_returned_a_few_times_over_is_computed_as_often(times: int, count: int) -> None:
+    text = f"""func @main(%x: tensor<4x6xf32>) {{
+  %e = graph.exp(%x) : tensor<4x6xf32>
+  %r = graph.reshape(%e) {{shape = [4, 1, 6]}} : tensor<4x1x6xf32>
+  %b = graph.broadcast(%r) {{shape = [4, {times}, 6]}} : tensor<4x{times}x6xf32>
+  %y = graph.reshape(%b) {{shape = [{4 * times}, 6]}} : tensor<{4 * times}x6xf32>
+  return(%y)
+}}
+"""
+    x = np.arange(24, dtype=np.float32).reshape(4, 6) / 24
+    want = np.exp(np.repeat(x, times, axis=0))
+    for rules, kernels in ((Rules(turns_rows=True), count), (Rules(), 2)):
+        func, _ = outline(parse(text), rules)
+        verify(func)
+        assert len(kinds(func)) == kernels
+        np.testing.assert_allclose(interp.run(func, x)[0], want, rtol=1e-6)
 
 
 def test_dead_work_is_no_kernel() -> None:

@@ -16,10 +16,16 @@ from graphfuse.dialects import control, graph
 from graphfuse.fusion.regions.dataflow import IN_MEMORY, Dataflow, operands_inside, root_of
 from graphfuse.fusion.regions.partition import Decision, Group, Partition, partition
 from graphfuse.fusion.regions.rules import ANY, Rules
-from graphfuse.ir.core import Block, Builder, Func, Op, OpDef, Params, Value, defined_in, tensor_of
+from graphfuse.ir.core import Block, Builder, Func, Op, OpDef, Params, Value, attr_ints, defined_in, tensor_of
 from graphfuse.ir.printer import to_text
 from graphfuse.ir.rewrite import dead_code
 from graphfuse.symbolic import product
+
+TURNED = 1 << 17
+"""Elements of rows that are written across their order: more take longer, a sector of memory each, than one more
+kernel (12.8 million halves on an H100: 219 us; `benchmarks.population`)."""
+REPEATS = 4
+"""Times that an element is computed at most where it is returned several times."""
 
 
 class Kernels:
@@ -100,15 +106,13 @@ class _Outliner:
         if group.kind == "pointwise":
             kinds = (graph.permute, graph.flip, graph.reshape)
             turned = [self._as_returned(v, kinds, inside) for v in outputs]
+            if len(outputs) == 1 and self.turns_rows:
+                turned = [self._repeated(outputs[0], (*kinds, graph.broadcast), inside) or turned[0]]
             # one walk writes them all
             if len(outputs) == 1 or (len({tensor_of(v).shape for v in turned}) == 1 and not set(outputs) & set(turned)):
                 outputs = turned
         elif group.kind == "reduction" and self.turns_rows:
-            whole = product(group.domain)
-            outputs = [
-                self._as_returned(v, (graph.permute,), inside) if product(tensor_of(v).shape) == whole else v
-                for v in outputs
-            ]
+            outputs = [self._turned_rows(group, v, inside) for v in outputs]
         results = self._emit_region(group.kind, group.ops, outputs)
         for old, new in zip(outputs, results, strict=True):
             self.now[old] = new
@@ -143,6 +147,27 @@ class _Outliner:
             at, ops = op.result, ops + (op.kind is not graph.reshape)
         returned = at in ends and self.block.terminator.operands.count(at) == 1
         return at if ops and returned and users == [self.block.terminator] else value
+
+    def _repeated(self, value: Value, kinds: Sequence[OpDef], inside: set[Op]) -> Value | None:
+        """As returned, a few times over: each is computed by itself, which takes less than one more kernel."""
+        made = self._as_returned(value, kinds, inside)
+        whole, once = (product(tensor_of(v).shape) for v in (made, value))
+        return made if isinstance(whole, int) and isinstance(once, int) and whole <= REPEATS * once else None
+
+    def _turned_rows(self, group: Group, value: Value, inside: set[Op]) -> Value:
+        """As returned, if neighbours in that order are of one row, which one program has, or there are few elements."""
+        size = product(group.domain)
+        if product(tensor_of(value).shape) != size:
+            return value
+        turned = self._as_returned(value, (graph.permute,), inside)
+        at, dim = turned, len(tensor_of(turned).shape) - 1
+        while at != value:
+            assert at.op is not None, "it is what permutes give"
+            at, dim = at.op.operands[0], attr_ints(at.op, "perm")[dim]
+        apart = product(tensor_of(value).shape[dim + 1 :])
+        axis = next((i for i in range(len(group.domain)) if product(group.domain[i + 1 :]) == apart), None)
+        is_little = isinstance(size, int) and size <= TURNED
+        return turned if axis in group.axes or is_little else value
 
     def _emit_region(self, kind: str, ops: Sequence[Op], outputs: Sequence[Value]) -> tuple[Value, ...]:
         """A region op that computes `outputs` by `ops` and whatever transparent ops they read through."""
