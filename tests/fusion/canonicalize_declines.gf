@@ -82,6 +82,11 @@ func @scatter_of_the_largest_half(%x: tensor<5xf16>, %i: tensor<4x1xi64>, %u: te
   %y = graph.scatter_nd(%x, %i, %u) {kind = "max"} : tensor<5xf16>
   return(%y)
 }
+// A NaN is no smallest number.
+func @smallest_of_floats(%x: tensor<5x7xf32>) {
+  %v, %i = graph.topk(%x) {axis = 1, k = 1, largest = false} : tensor<5x1xf32>, tensor<5x1xi64>
+  return(%v, %i)
+}
 // -----
 func @zeros_of_two_signs(%x: tensor<8xf32>) {
   %least = graph.full() {elem = f32, shape = [8], value = -0.0} : tensor<8xf32>
@@ -164,4 +169,9 @@ func @a_look_up_of_a_rounded_product(%x: tensor<6x4xbf16>, %w: tensor<4x64xbf16>
 func @scatter_of_the_largest_half(%x: tensor<5xf16>, %i: tensor<4x1xi64>, %u: tensor<4xf16>) {
   %y = graph.scatter_nd(%x, %i, %u) {kind = "max"} : tensor<5xf16>
   return(%y)
+}
+
+func @smallest_of_floats(%x: tensor<5x7xf32>) {
+  %v, %i = graph.topk(%x) {axis = 1, k = 1, largest = false} : tensor<5x1xf32>, tensor<5x1xi64>
+  return(%v, %i)
 }

@@ -303,6 +303,16 @@ func @widen_scatter__of_bool(%x: tensor<5xbool>, %i: tensor<4x1xi64>, %u: tensor
   %y = graph.scatter_nd(%x, %i, %u) {kind = "max"} : tensor<5xbool>
   return(%y)
 }
+
+func @topk_of_one(%x: tensor<5x7xf16>) {
+  %v, %i = graph.topk(%x) {axis = 0, k = 1} : tensor<1x7xf16>, tensor<1x7xi64>
+  return(%v, %i)
+}
+
+func @topk_of_one__smallest(%x: tensor<5x7xi32>) {
+  %v, %i = graph.topk(%x) {axis = 1, k = 1, largest = false} : tensor<5x1xi32>, tensor<5x1xi64>
+  return(%v, %i)
+}
 // -----
 func @uniform_constant(%x: tensor<8xf32>) {
   %v0 = graph.full() {elem = f32, shape = [8], value = 3.0} : tensor<8xf32>
@@ -571,4 +581,16 @@ func @widen_scatter__of_bool(%x: tensor<5xbool>, %i: tensor<4x1xi64>, %u: tensor
   %v2 = graph.scatter_nd(%v0, %i, %v1) {kind = "max"} : tensor<5xu32>
   %y = graph.cast(%v2) {to = bool} : tensor<5xbool>
   return(%y)
+}
+
+func @topk_of_one(%x: tensor<5x7xf16>) {
+  %v0 = graph.reduce(%x) {axes = [0], keepdims = true, kind = "max"} : tensor<1x7xf16>
+  %v1 = graph.arg_reduce(%x) {axis = 0, keepdims = true, kind = "max"} : tensor<1x7xi64>
+  return(%v0, %v1)
+}
+
+func @topk_of_one__smallest(%x: tensor<5x7xi32>) {
+  %v0 = graph.reduce(%x) {axes = [1], keepdims = true, kind = "min"} : tensor<5x1xi32>
+  %v1 = graph.arg_reduce(%x) {axis = 1, keepdims = true, kind = "min"} : tensor<5x1xi64>
+  return(%v0, %v1)
 }

@@ -419,6 +419,17 @@ def _is_fewer(part: Value, whole: Value) -> bool:
     return isinstance(few, int) and isinstance(many, int) and few < many
 
 
+@rule(graph.topk)
+def topk_of_one(op: Op) -> Replacement | None:
+    """topk(x, k = 1) = the largest of x, and its place. The smallest number is not that: a NaN counts as larger."""
+    (x,), largest, elem = op.operands, op.attrs.get("largest", True), _elem(op)
+    if op.attrs["k"] != 1 or elem == BOOL or (elem.is_float and not largest):
+        return None
+    axis, kind = attr_int(op, "axis"), "max" if largest else "min"
+    found = graph.reduce(x, axes=(axis,), keepdims=True, kind=kind, loc=op.loc)
+    return found.result, graph.arg_reduce(x, axis=axis, keepdims=True, kind=kind, loc=op.loc).result
+
+
 @rule(graph.bitcast)
 def bitcast_to_same(op: Op) -> Replacement | None:
     """bitcast(bitcast x) = bitcast x; to the element that is there = x."""
@@ -454,8 +465,8 @@ RULES: tuple[Rule, ...] = (
     *known_to_the_right, *add_zero, *sub_to_add, *add_negation, *mul_one, *product_of_negations, *div_by_number,
     *involution, *abs_of_sign, *power_by_multiplication, *power_by_root,
     *extreme_of_same, *select_known, *select_of_equal_numbers, *logic_with_known, *xor_with_known,
-    *not_of_comparison, *compare_bool, *cast_to_same, *cast_of_cast, *widen_scatter, *bitcast_to_same,
-    *arithmetic_of_dims, *MOVEMENT_RULES, *contract_of_permute,
+    *not_of_comparison, *compare_bool, *cast_to_same, *cast_of_cast, *widen_scatter, *topk_of_one,
+    *bitcast_to_same, *arithmetic_of_dims, *MOVEMENT_RULES, *contract_of_permute,
 )  # fmt: skip
 
 
