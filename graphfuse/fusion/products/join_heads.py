@@ -56,7 +56,7 @@ def _of_rows(old: Factors) -> Factors | None:
         return None
     keys, shared = _once(old.keys, old.of_keys.find(letter), heads)
     values, same = _once(old.values, old.of_values.find(letter), heads)
-    if shared == 1 or shared != same:
+    if shared in (0, 1) or shared != same:
         return None
     kept = exact_div(heads, shared)
     assert kept is not None, f"{heads} heads are {shared} for each head of keys"
