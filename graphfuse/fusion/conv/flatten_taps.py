@@ -30,7 +30,7 @@ from graphfuse.dialects import graph
 from graphfuse.fusion.products.align_rows import UNIT
 from graphfuse.fusion.simplify.patterns import made_by
 from graphfuse.fusion.simplify.simplify_movement import permuted, reshaped
-from graphfuse.ir.core import Func, Op, Value, attr_dims, attr_ints, remade, tensor_of
+from graphfuse.ir.core import Func, Op, Value, attr_dims, attr_ints, attr_number, remade, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import RuleWith, common_subexpressions, dead_code, given, readers, rule_with, sweep
 from graphfuse.ir.types import BF16, F16
@@ -82,9 +82,9 @@ def _pads_of(func: Func) -> Pads:
     uses = readers(func)
     found: dict[Value, Op] = {}
     for op in func.walk():
-        zeros = op.kind is graph.pad and op.attrs.get("mode", "constant") == "constant" and op.attrs["value"] == 0
         if (
-            zeros
+            op.kind is graph.pad
+            and (op.attrs.get("mode", "constant"), attr_number(op, "value")) == ("constant", 0)
             and all(isinstance(d, int) and d >= 0 for d in attr_dims(op, "low"))
             and any(_is_multiplied(u, uses) for u in uses.get(op.result, ()))
         ):

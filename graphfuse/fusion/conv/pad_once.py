@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.regions.dataflow import is_depthwise
-from graphfuse.ir.core import Attr, Func, Op, Value, attr_ints, tensor_of
+from graphfuse.ir.core import Func, Op, Value, attr_ints, attr_number, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, common_subexpressions, readers, rebuild
 
@@ -34,10 +34,10 @@ def pad_once(func: Func) -> Func:
     pads = [op for op in func.body.ops if op.kind is graph.pad and graph.pads_positions(op)]
     if len(pads) < 2:
         return func
-    reads, alike = readers(func), dict[tuple[Value, Attr], list[Op]]()
+    reads, alike = readers(func), dict[tuple[Value, float], list[Op]]()
     for op in pads:
         if all(u.kind is graph.conv and not is_depthwise(u) for u in reads.get(op.result, ())):
-            alike.setdefault((op.operands[0], op.attrs["value"]), []).append(op)
+            alike.setdefault((op.operands[0], attr_number(op, "value")), []).append(op)
     whole: dict[Op, Sides] = {}
     for same in alike.values():
         sides = [_sides(p) for p in same]
@@ -52,7 +52,7 @@ def pad_once(func: Func) -> Func:
             return None
         low, high = whole[old]
         (x,), shape = new.operands, tensor_of(new.result).shape
-        image = graph.pad(x, low=low, high=high, value=new.attrs["value"], loc=new.loc).result
+        image = graph.pad(x, low=low, high=high, value=attr_number(new, "value"), loc=new.loc).result
         own, _ = _sides(new)
         starts = tuple(a - b for a, b in zip(low, own, strict=True))
         return graph.slice_(image, starts=starts, sizes=shape, steps=(1,) * len(shape))
