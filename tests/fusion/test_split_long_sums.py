@@ -8,6 +8,7 @@ import pytest
 from graphfuse.dialects import graph
 from graphfuse.fusion.products.split_long_sums import _nested, share_sums
 from graphfuse.fusion.regions.outline import outline
+from graphfuse.fusion.regions.rules import Rules
 from graphfuse.interp.graph import run
 from graphfuse.ir.core import Func, tensor_of
 from graphfuse.ir.verifier import verify
@@ -146,3 +147,15 @@ def test_attention_over_many_keys_stays_whole() -> None:
 def test_parts_cut_one_of_several_dims(dims: tuple[int, ...], wanted: int, parts: int) -> None:
     """Near to what is wanted; where none is near, or there is one dim, divisors of the whole are looked at."""
     assert _nested(dims, wanted) == parts
+
+
+@pytest.mark.parametrize("length", [8388608, 8388593, 8400001])
+def test_a_mean_is_made_of_the_sums_of_which_deviations_are(length: int) -> None:
+    """Whatever the length: what is long is read once."""
+    body = f"""
+        s = reduce(x) {{axes = [0], kind = "sum", keepdims = true}}; n = full() {{shape = [1], elem = f32,
+        value = {length}.0}}; m = div(s, n); b = broadcast(m) {{shape = [{length}]}}; d = sub(x, b); q = mul(d, d);
+        v = reduce(q) {{axes = [0], kind = "sum"}}; return(v)"""
+    func = graph_func(f"x: {length}xf32", " ".join(body.split()))
+    regions, _ = outline(share_sums(func), Rules(reads_padded=True))
+    assert [op.attrs["kind"] for op in regions.body.ops if op.kind is graph.region] == ["reduction", "reduction"]

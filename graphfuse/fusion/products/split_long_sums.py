@@ -87,6 +87,8 @@ NARROW = 4
 flight is the elements alone, 64 bytes a warp of halves."""
 PADDED = 1 << 20
 """Elements up to which asking each whether it is behind the end costs less than a kernel for what is left over."""
+ANY_LENGTH = 1 << 31
+"""The same where a kernel for what is left over would need what the first gives."""
 UNEVEN = 1 << 22
 """Elements from which on a kernel for what is left over costs less than parts that begin anywhere."""
 LINE = 32
@@ -167,8 +169,10 @@ def reduce_in_parts(op: Op, programs: Programs) -> Replacement | None:
     axes, kind = sorted(attr_ints(op, "axes")), str(op.attrs["kind"])
     if _reduced(op) in programs.whole:
         return None
-    found = _columns_first(op, programs)
-    own, parts = found or (axes, _in_parts(t.shape, axes, programs, programs.long(_reduced(op))))
+    found, reduced = _columns_first(op, programs), _reduced(op)
+    # a mean is made of the sums of which the deviations of parts are
+    padded = ANY_LENGTH if reduced in programs.centred else PADDED
+    own, parts = found or (axes, _in_parts(t.shape, axes, programs, programs.long(reduced), padded=padded))
     if parts is None:
         return None
     inside, place = parts.inside(own)
@@ -194,7 +198,7 @@ def deviations_in_parts(op: Op, programs: Programs) -> Replacement | None:
     x, mean = found
     shape, axes = tensor_of(x).shape, sorted(attr_ints(op, "axes"))
     columns = _columns_first(op, programs)
-    own, parts = columns or (axes, _in_parts(shape, axes, programs, programs.long(_reduced(op)), padded=1 << 31))
+    own, parts = columns or (axes, _in_parts(shape, axes, programs, programs.long(_reduced(op)), padded=ANY_LENGTH))
     if parts is None or parts.count * parts.size < parts.length:
         return None
     inside, place = parts.inside(own)
