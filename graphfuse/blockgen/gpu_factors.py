@@ -153,7 +153,8 @@ def with_taps_apart(machine: Machine, x: Factor, roles: Roles, channels: Dim) ->
 
     Without padding a tap is as good a distance in memory, but then nothing ends a step with the tap's last channel.
     """
-    if roles.shared or step_of(machine, x, roles, channels) == max(dict(machine.gpu.wgmma.channel_steps)):
+    longest = max(dict(machine.gpu.wgmma.channel_steps))
+    if roles.shared or len(x.found.offsets) != 1 or step_of(machine, x, roles, channels) == longest:
         return x
     found = {t: _place(x, roles, t) for t in roles.depth[:-1] if not any(t in symbols(d) for d in x.found.inside)}
     rows = [row for row, _ in found.values()]
