@@ -13,11 +13,13 @@ that a `// error: message` comment announces, on that comment's line. `// error 
 
 from __future__ import annotations
 
+import copy
 import gc
 import importlib
 import logging
 import re
 
+import numpy as np
 import pytest
 
 import graphfuse.dialects.gpu
@@ -53,6 +55,18 @@ class Fired(logging.Handler):
     def __exit__(self, *_):
         self.log.removeHandler(self)
         self.log.setLevel(self.level_before)
+
+
+_begun = {}
+"""The generators that modules draw from, as they were before a test drew, by module."""
+
+
+@pytest.fixture(autouse=True)
+def drawn_alike(request, monkeypatch):
+    """What a test draws from the generator of its module, `RNG`, does not depend on the tests before it."""
+    if isinstance(generator := getattr(request.module, "RNG", None), np.random.Generator):
+        begun = _begun.setdefault(request.module, copy.deepcopy(generator))
+        monkeypatch.setattr(request.module, "RNG", copy.deepcopy(begun))
 
 
 def pytest_addoption(parser):

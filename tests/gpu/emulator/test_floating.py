@@ -16,12 +16,6 @@ BF16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = {"f16": np.dtype("f2"), "bf16": BF16, "f32": np.dtype("f4"), "f64": np.dtype("f8")}
 
 
-@pytest.fixture(autouse=True)
-def drawn_alike(monkeypatch):
-    """What a test draws does not depend on those before it."""
-    monkeypatch.setitem(globals(), "RNG", np.random.default_rng(1))
-
-
 def values(kind, n=96):
     """Numbers of many sizes, subnormals, zeros, infinities and NaN."""
     dtype = DTYPES[kind]
