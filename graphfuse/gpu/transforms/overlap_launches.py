@@ -51,7 +51,8 @@ MANY_BLOCKS = 1 << 14
 LITTLE_BYTES = 6 << 10
 """At the speed of memory all multiprocessors together take so long for it as to wait and let go."""
 MOST_BLOCKS = 264
-"""Of a kernel that lets the next one begin: two for each of 132 multiprocessors."""
+"""Of a kernel that lets the next one begin: two for each of 132 multiprocessors. By hand, with cases of
+`python -m benchmarks.population --family gathered,sum,rows`."""
 TRIGGERS = ("early", "late", "end")
 _LOCAL = frozenset({
     block.alloc, block.offset, gpu.shared_alloc, gpu.barriers, gpu.zero_rows, gpu.commit, gpu.wait,
