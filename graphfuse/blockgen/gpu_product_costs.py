@@ -52,7 +52,8 @@ class ProductCosts:
         else:
             total = _single_loads_us(self.machine, made, element_of(op.operands[0]).bytes)
         costs = self.machine.gpu.memory
-        pads = {v.op for v in _roots(op) if v.op is not None and v.op.kind is graph.pad}
+        # in order: of ways that take the same time the first is chosen, and a sum in another order is another time
+        pads = dict.fromkeys(v.op for v in _roots(op) if v.op is not None and v.op.kind is graph.pad)
         for (x,) in (pad.operands for pad in pads):
             if (made_by := _root(x).op) is None or made_by.kind is not graph.constant:
                 moved = 2 * element_of(x).bytes * typical(product(shape_of(x)), self.ranges)

@@ -190,8 +190,7 @@ def cheapest_rows(op: Op, costs: Costs) -> tuple[Row, ...]:
     if costs.stays(op):
         return _channels_last(op)
     as_stored, *copied = itertools.product(*(_rows(op, side) for side in range(2)))
-    # sums of the same terms in any order are one time: of equal ones the first, which copies least
-    times = {rows: round(costs.us(_copied(op, rows)), 6) for rows in copied}
+    times = {rows: costs.us(_copied(op, rows)) for rows in copied}
     best = min(times, key=times.__getitem__, default=as_stored)
     return best if times and times[best] * costs.gain <= costs.us(op) else as_stored
 
