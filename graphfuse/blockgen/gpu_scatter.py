@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import isqrt
 
 from graphfuse.blockgen.evaluate import Lane, Leaf, leaf_of
 from graphfuse.blockgen.gpu_pointwise import Tiling
@@ -29,11 +30,14 @@ from graphfuse.targets.machine import SHARED_ALLOC_BYTES, WARP
 
 LANES = 128
 """Of a tile of what is made in order."""
-MANY = 128
+MANY = 64
 """So many updates of one place, on average, take longer than tables do; times the places of a sector that a warp
 updates at once, where all along a row go to one place: sectors are what updates wait for."""
 PROGRAMS = 4
 """With tables, at most so many for each multiprocessor: enough threads to read what memory gives."""
+AMONG_PLACES = 54
+"""So many merges of a program's place, side by side, take as long as one update in it after the other: of 8,000 to
+8,000,000 updates of 37 to 2,272 places on an H100, as `benchmarks.population --kind kernel` draws histograms."""
 NEIGHBOURS = 4
 """So many updates side by side, which one thread may have, go to the same table."""
 OF_A_TABLE = 4
@@ -90,7 +94,9 @@ class _Tables:
         self.start = -1 if made.kind == "set" else neutral(self.reduction, self.elem)
         nbytes, least = self.elem.bytes, max(places, SECTOR_BYTES // self.elem.bytes)
         self.pay = self.updates >= MANY * self._at_once(nbytes) * least and places * nbytes <= SHARED_ALLOC_BYTES
-        self.programs = max(1, min(PROGRAMS * self.kernel.machine.multiprocessors, self.updates // least))
+        # p programs take updates / p for theirs, and p * places to merge them
+        apart = isqrt(AMONG_PLACES * self.updates // least)
+        self.programs = max(1, min(PROGRAMS * self.kernel.machine.multiprocessors, apart))
         wanted, room = self.updates // (OF_A_TABLE * least * self.programs), SHARED_ALLOC_BYTES // nbytes
         self.count = 1 << max(1, min(WARP, wanted, room // (places | 1))).bit_length() - 1
         self.row = places | 1 if self.count > 1 else places

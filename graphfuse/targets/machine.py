@@ -65,7 +65,7 @@ WARP = 32
 """Threads of a warp."""
 SCHEDULERS = 4
 """Of a multiprocessor, each of which issues instructions of one warp at a time."""
-SHARED_ALLOC_BYTES = 32 << 10
+SHARED_ALLOC_BYTES = 40 << 10
 """`block.alloc` of a known size up to this is shared memory, so that several blocks fit; else it is global memory."""
 
 
