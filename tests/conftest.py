@@ -17,7 +17,9 @@ import copy
 import gc
 import importlib
 import logging
+import os
 import re
+import tempfile
 
 import numpy as np
 import pytest
@@ -74,6 +76,15 @@ def pytest_addoption(parser):
     parser.addoption(
         "--gpu", choices=("cuda", "emulator"), default="cuda", help="what tests/gpu/device/ runs kernels on"
     )
+
+
+def pytest_configure(config):
+    """What tests compile does not go to the user's cache: to one of the run's own, which its workers share."""
+    if "GRAPHFUSE_CACHE" not in os.environ:
+        folder = tempfile.TemporaryDirectory(prefix="graphfuse-")
+        os.environ["GRAPHFUSE_CACHE"] = folder.name
+        config.add_cleanup(folder.cleanup)
+        config.add_cleanup(lambda: os.environ.pop("GRAPHFUSE_CACHE", None))
 
 
 def spread(n: int, of: int) -> set[int]:

@@ -34,7 +34,12 @@ from graphfuse.runtime import gfx
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 8 << 30
-"""`Cache.put` removes the entries least recently used beyond this."""
+"""`Cache.put` removes the entries least recently used, so that a cache does not grow beyond this."""
+ROOM_BYTES = MAX_BYTES >> 3
+"""What `Cache.put` makes room for: a process looks at all entries again once it has written so much."""
+
+_room: dict[Path, int] = {}
+"""By folder: how many bytes this process may write there until then."""
 
 MOST_HASHED_BYTES = 64 << 30
 """A larger file of weights is known by its size and time, not by its content."""
@@ -76,12 +81,18 @@ class Cache:
         return executable
 
     def put(self, key: str, executable: Executable) -> None:
-        """Write an entry, then make room if the cache has grown too large."""
+        """Write an entry, then make room if the cache may have grown too large."""
         path = self._path(key)
         gfx.save(executable, path)
+        room = _room.get(self.folder, -1)
         with contextlib.suppress(OSError):
-            path.chmod(path.stat().st_mode & 0o755)  # whatever the umask is
-        self.gc(MAX_BYTES, keep=key)
+            status = path.stat()
+            path.chmod(status.st_mode & 0o755)  # whatever the umask is
+            room -= status.st_size
+        if room < 0:
+            self.gc(MAX_BYTES - ROOM_BYTES, keep=key)
+            room = ROOM_BYTES
+        _room[self.folder] = room
 
     def get_or_make(
         self, key: str, make: Callable[[], Executable], progress: Callable[[str], None] | None = None

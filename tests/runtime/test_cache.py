@@ -17,6 +17,7 @@ from graphfuse.errors import FileError, Loc
 from graphfuse.gpu import assembler
 from graphfuse.ir.dense import Dense
 from graphfuse.knobs import scope
+from graphfuse.runtime import cache as runtime_cache
 from graphfuse.runtime import gfx
 from graphfuse.runtime.cache import (
     Cache,
@@ -65,6 +66,30 @@ def test_gc_removes_the_least_recently_used(tmp_path):
     os.utime(left, (1e9, 1e9))
     cache.gc()
     assert not left.exists() and cache.info().entries == 1
+
+
+def test_entries_are_looked_at_again_once_room_was_written(tmp_path, monkeypatch):
+    looked = []
+    whole = Cache.gc
+
+    def gc(self, *a, **kw):
+        looked.append(kw["keep"])
+        return whole(self, *a, **kw)
+
+    monkeypatch.setattr(Cache, "gc", gc)
+    cache = Cache(tmp_path)
+    cache.put("0", executable())
+    size = (tmp_path / "0.gfx").stat().st_size
+    monkeypatch.setattr(runtime_cache, "MAX_BYTES", 10 * size)
+    monkeypatch.setattr(runtime_cache, "ROOM_BYTES", 3 * size)
+    monkeypatch.setitem(runtime_cache._room, tmp_path, 3 * size)
+    most = 0
+    for i in range(1, 40):
+        cache.put(f"{i}", executable())
+        os.utime(tmp_path / f"{i}.gfx", (i, i))
+        most = max(most, cache.info().nbytes)
+    assert looked == ["0", *(f"{i}" for i in range(4, 40, 4))]
+    assert 9 * size <= most <= 11 * size
 
 
 def test_unusable_folder(tmp_path):
