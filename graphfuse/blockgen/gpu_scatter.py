@@ -37,7 +37,7 @@ PROGRAMS = 4
 """With tables, at most so many for each multiprocessor: enough threads to read what memory gives."""
 AMONG_PLACES = 54
 """So many merges of a program's place, side by side, take as long as one update in it after the other: of 8,000 to
-8,000,000 updates of 37 to 2,272 places on an H100, as `benchmarks.population --kind kernel` draws histograms."""
+8,000,000 updates of 37 to 2,272 places on an H100 (`benchmarks.gpu_tables`)."""
 NEIGHBOURS = 4
 """So many updates side by side, which one thread may have, go to the same table."""
 OF_A_TABLE = 4
