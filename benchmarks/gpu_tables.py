@@ -24,7 +24,8 @@ SIZES = (31_843, 175_176, 1_000_003, 8_000_000)
 PLACES = (37, 464, 2_272, 9_001)
 KINDS = ("histogram", "f32", "i64")
 NEVER = 1 << 60
-WAYS: dict[str, dict[str, int]] = {"chosen": {}, "none": {"MANY": NEVER}} | {f"{n}": {"MANY": 0, "AMONG_PLACES": n} for n in (3, 13, 54, 216)}
+AMONG = (3, 13, 54, 216)
+WAYS = {"chosen": {}, "none": {"MANY": NEVER}, **{str(n): {"MANY": 0, "AMONG_PLACES": n} for n in AMONG}}
 """Constants of `gpu_scatter`, by what a way is called."""
 ROUNDS = Timing(0.02, 0.04, 3)
 
