@@ -1,12 +1,12 @@
-"""Updates of few places on a GPU, by how many programs have a table: `python -m benchmarks.gpu_tables --budget 300`.
+"""Updates of few places on a GPU, by how many programs have a table: `python -m benchmarks.gpu_tables --json FILE`.
 
 Histograms of normal numbers, and sums of uniform ones in f32 and i64, compiled as `gpu_scatter` chooses, with more and
-fewer programs, and without tables, beside eager torch in the same rounds. Fits `AMONG_PLACES` and `MANY`.
+fewer programs, and without tables, beside eager torch in the same rounds. Totals are checked before times.
+Fits `AMONG_PLACES`, `MANY` and `MOST`.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
 from collections.abc import Callable
@@ -15,7 +15,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.gpu_timing import Recorded, Timing, medians, race
+from benchmarks import record
+from benchmarks.gpu_timing import QUICK, SUSTAINED, Recorded, Timing, arguments, asked, medians, race
 from graphfuse.blockgen import gpu_scatter
 from graphfuse.torch import build
 from graphfuse.torch.aot import backend
@@ -23,11 +24,10 @@ from graphfuse.torch.aot import backend
 SIZES = (31_843, 175_176, 1_000_003, 8_000_000)
 PLACES = (37, 464, 2_272, 9_001)
 KINDS = ("histogram", "f32", "i64")
-NEVER = 1 << 60
+NEVER, ALWAYS = {"MOST": 1 << 60, "MANY": 1 << 60}, {"MANY": 0, "MOST": 0}
 AMONG = (3, 13, 54, 216)
-WAYS = {"chosen": {}, "none": {"MANY": NEVER}, **{str(n): {"MANY": 0, "AMONG_PLACES": n} for n in AMONG}}
+WAYS = {"chosen": {}, "none": NEVER, **{str(n): {**ALWAYS, "AMONG_PLACES": n} for n in AMONG}}
 """Constants of `gpu_scatter`, by what a way is called."""
-ROUNDS = Timing(0.02, 0.04, 3)
 
 
 def case(kind: str, updates: int, places: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -39,32 +39,36 @@ def case(kind: str, updates: int, places: int) -> tuple[Callable[..., Any], tupl
     return lambda out, at, x: out.index_add(0, at, x), tuple(t.cuda() for t in given)
 
 
-def timed(fn: Callable[..., Any], args: tuple[Any, ...]) -> dict[str, float]:
+def timed(fn: Callable[..., Any], args: tuple[Any, ...], rounds: Timing) -> dict[str, float]:
     """Microseconds by way."""
-    before = {name: getattr(gpu_scatter, name) for name in ("MANY", "AMONG_PLACES")}
+    before = {name: getattr(gpu_scatter, name) for name in ("MANY", "MOST", "AMONG_PLACES")}
     sides = {"eager": Recorded(lambda: fn(*args))}
     for way, constants in WAYS.items():
         vars(gpu_scatter).update(before | constants)
         torch._dynamo.reset()
         build._in_use.clear()  # kernels are found by their graph, which is the same each time
         compiled = torch.compile(fn, backend=backend, dynamic=False)
-        compiled(*args)
+        torch.testing.assert_close(compiled(*args).sum(), fn(*args).sum())
         sides[way] = Recorded(lambda compiled=compiled: compiled(*args))
     vars(gpu_scatter).update(before)
-    return {way: 1e3 * ms for way, ms in medians(race(sides, ROUNDS)).items()}
+    return {way: round(1e3 * ms, 1) for way, ms in medians(race(sides, rounds)).items()}
 
 
 def main() -> None:
-    """Times each case, as long as there is time."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--budget", type=float, default=300, help="seconds; after these nothing more begins")
-    end = time.monotonic() + parser.parse_args().budget
+    """Time, print and write."""
+    args = arguments(__doc__, budget=300, json="gpu_tables.json").parse_args()
+    end, rows = time.monotonic() + args.budget, []
+    torch.manual_seed(record.SEED)
     os.environ["GRAPHFUSE_CACHE"] = "0"
     for kind, updates, places in product(KINDS, SIZES, PLACES):
+        if not asked(name := f"{kind} {updates} of {places}", args.only):
+            continue
         if time.monotonic() > end:
             break
-        us = timed(*case(kind, updates, places))
-        print(f"{kind:10} {updates:8} of {places:5}: " + ", ".join(f"{k} {v:.1f}" for k, v in us.items()), flush=True)
+        us = timed(*case(kind, updates, places), QUICK if args.quick else SUSTAINED)
+        rows.append({"gpu": torch.cuda.get_device_name(), "case": name, "us": us})
+        print(rows[-1], flush=True)
+    record.write(args.json, rows, record.SEED)
 
 
 if __name__ == "__main__":

@@ -30,9 +30,11 @@ from graphfuse.targets.machine import SHARED_ALLOC_BYTES, WARP
 
 LANES = 128
 """Of a tile of what is made in order."""
-MANY = 64
-"""So many updates of one place, on average, take longer than tables do; times the places of a sector that a warp
-updates at once, where all along a row go to one place: sectors are what updates wait for."""
+MANY, MOST, GROUP = 64, 192, 32
+"""So many updates of one place, on average, take longer than tables do: as many as there are groups of places, which
+have longer tables and wait less for one another, but from `MANY` to `MOST`. Times the places of a sector that a warp
+updates at once, where all along a row go to one place: sectors are what updates wait for (`benchmarks.gpu_tables`; of
+more than 8,192 places only the way without tables was timed)."""
 PROGRAMS = 4
 """With tables, at most so many for each multiprocessor: enough threads to read what memory gives."""
 AMONG_PLACES = 54
@@ -93,7 +95,8 @@ class _Tables:
         self.reduction = REDUCTIONS.get(self.kind, self.kind)
         self.start = -1 if made.kind == "set" else neutral(self.reduction, self.elem)
         nbytes, least = self.elem.bytes, max(places, SECTOR_BYTES // self.elem.bytes)
-        self.pay = self.updates >= MANY * self._at_once(nbytes) * least and places * nbytes <= SHARED_ALLOC_BYTES
+        many = min(max(MANY, places // GROUP), MOST) * self._at_once(nbytes)
+        self.pay = self.updates >= many * least and places * nbytes <= SHARED_ALLOC_BYTES
         # p programs take updates / p for theirs, and p * places to merge them
         apart = isqrt(AMONG_PLACES * self.updates // least)
         self.programs = max(1, min(PROGRAMS * self.kernel.machine.multiprocessors, apart))
