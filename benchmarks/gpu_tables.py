@@ -14,6 +14,7 @@ from itertools import product
 from typing import Any
 
 import torch
+from torch._functorch import config as functorch_config
 
 from benchmarks import record
 from benchmarks.gpu_timing import QUICK, SUSTAINED, Recorded, Timing, arguments, asked, medians, race
@@ -60,6 +61,7 @@ def main() -> None:
     end, rows = time.monotonic() + args.budget, []
     torch.manual_seed(record.SEED)
     os.environ["GRAPHFUSE_CACHE"] = "0"
+    functorch_config.enable_autograd_cache = False  # it would give every way the kernels of the first
     for kind, updates, places in product(KINDS, SIZES, PLACES):
         if not asked(name := f"{kind} {updates} of {places}", args.only):
             continue

@@ -19,8 +19,10 @@ from graphfuse.blockgen.gpu_tiles import (
     apart,
     as_one,
     at_most,
+    columns_of_program,
     fitting,
     in_whole_or_part,
+    neighbours,
     over_tiles,
     short_tail,
     tiled_programs,
@@ -162,17 +164,21 @@ class AxisReduction:
             high = fitting(kept, LINE, 64, ranges)
             wide = max(2, fitting(reduced, 1, TILE // high, ranges, slack=0.5))
             high = fitting(kept, high, max(high, TILE // 2 // wide), ranges)
-        total = at_most(positions([self.dims[i].extent for i in self.kept]), ranges)
-        widest = self._widest()
-        least = min(LINE, max(1, 2 * SECTOR_BYTES // widest)) if self.columns else 1
-        while high > least and total < high * machine.multiprocessors:
-            high //= 2
+        lines, widest = positions([self.dims[i].extent for i in self.kept]), self._widest()
+        total = at_most(lines, ranges)
+        if self.columns:
+            high = columns_of_program(self.kernel, lines, high, min(LINE, max(1, 2 * SECTOR_BYTES // widest)))
+        else:
+            high = neighbours(self.kernel, lines, high)
         # few programs must have more in flight each; a search carries three registers an element
         share = max(1, min(8, total // high // machine.multiprocessors))
         most = machine.gpu.memory.in_flight_bytes // share // widest
         most = min(most, TILE if self.last is not None else 4 * TILE)
         if high * wide < most:
-            wide = max(wide, fitting(reduced, wide, most // high, ranges))
+            # few programs rather read all in a step or two, some of it in vain, than a little at a time
+            every = high * at_most(positions([self.dims[i].extent for i in self.reduced]), ranges)
+            slack = 1.0 if every <= 2 * most and total <= high * machine.multiprocessors else 0.1
+            wide = max(wide, fitting(reduced, wide, most // high, ranges, slack))
         return high, wide, most
 
     def _widest(self) -> int:

@@ -64,8 +64,14 @@ COPIED_BYTES = 4
 """Of the smallest `cp.async`."""
 MOST_STREAMED = 64
 """Rows up to which the matrix of a product takes longer to load than to multiply by."""
+UNALIGNED = "pixels of the image are no multiples of 64 bytes apart: threads copy them faster"
 SEVERAL = "rows, or k, are several dims that do not lie one behind the other"
 """Why operands are no boxes."""
+WINDOW_BYTES, FEW_COLUMNS = 64, 48
+"""Where windows of an image do not begin at multiples of so many bytes, TMA takes 2 to 8 times as long for a row of it,
+which so few columns do not make up for. By vectors and `mma.sync`, 3x3 of 8 channels to 9 take 4.4 us instead of 9.3,
+24 to 48 20.9 instead of 31.2, 40 to 40 9.3 instead of 11.6, but 56 to 56 16.1 instead of 11.5 (H100, f16, channels
+last, as `benchmarks.population --family convolution` has them)."""
 SPARE = 1.13
 """Rows of the innermost dim alone are a tile's rows when no more than this factor of them are to spare."""
 
@@ -95,6 +101,8 @@ class Feed:
     first: str = ""
     """The variable that is the row number, in these."""
     why: str = ""
+    by_vectors: bool = False
+    """Threads load a vector of the image at a time, faster than TMA would copy its windows."""
 
 
 class GpuContraction(ContractionKernel):
@@ -243,6 +251,8 @@ class GpuContraction(ContractionKernel):
         rows = self._rows()
         if not self.machine.has_wgmma:
             return Feed(rows)
+        if self._is_faster_by_vectors():
+            return Feed(rows, why=UNALIGNED, by_vectors=True)
         reasons: list[str] = []
         # matrices are no windows: boxes serve them better
         for way in (lambda: self._matrices(rows), self._windows, lambda: self._lines(rows)):
@@ -445,6 +455,27 @@ class GpuContraction(ContractionKernel):
         if step := step_of(self.machine, x, roles, channels):
             return Feed(flat, boxes, step, first)
         raise Unboxed(f"{channels} channels of a tap or group are no whole steps")
+
+    def _is_faster_by_vectors(self) -> bool:
+        """Whether TMA copies rows of an image's windows more slowly than threads do, and few columns share them.
+
+        There must be rows enough for all multiprocessors: of fewer, a cluster of `wgmma` shares the sums.
+        """
+        shared = any(self.in_lhs[i] and self.in_rhs[i] for i in range(len(self.dims)))
+        columns = self._typical(positions([self.dims[i].extent for i in self.column_dims]))
+        if shared or columns > FEW_COLUMNS or len(self.k_dims) < 2 or not self._is_convolution():
+            return False
+        if self._typical(positions([self.dims[i].extent for i in self.row_dims])) < ROWS * self.machine.multiprocessors:
+            return False
+        image, nbytes = self.factors[0], element_of(self.work.lhs).bytes
+        rows = [self.names[self.dims[i].last] for i in self.row_dims]
+        taps = [self.k_names[d.last] for d in self.k_dims[:-1]]
+        apart = {s for name in (*rows, *taps) for s in image.strides(name)}
+
+        def are_multiples(size: int) -> bool:
+            return all(s is not None and exact_div(s * nbytes, size) is not None for s in apart)
+
+        return are_multiples(VECTOR_BYTES) and not are_multiples(WINDOW_BYTES)
 
     def _whole_steps(self, step: int) -> Dim:
         """k with each tap's channels filled up to whole steps."""

@@ -50,7 +50,7 @@ class ProductCosts:
         if feed.boxes:
             total = microseconds(wgmma_tile(self.machine, made), self.machine, made)
         else:
-            total = _single_loads_us(self.machine, made, element_of(op.operands[0]).bytes)
+            total = _loads_us(self.machine, made, element_of(op.operands[0]).bytes, by_vectors=feed.by_vectors)
         costs = self.machine.gpu.memory
         # in order: of ways that take the same time the first is chosen, and a sum in another order is another time
         pads = dict.fromkeys(v.op for v in _roots(op) if v.op is not None and v.op.kind is graph.pad)
@@ -80,15 +80,17 @@ class ProductCosts:
         return GpuContraction(Kernel(region, "product", self.ranges, self.machine), product_of(alone))
 
 
-def _single_loads_us(machine: Machine, p: Product, elem_bytes: int) -> float:
-    """About how long a product by `mma.sync` takes whose operands are loaded element by element."""
+def _loads_us(machine: Machine, p: Product, elem_bytes: int, *, by_vectors: bool) -> float:
+    """About how long a product by `mma.sync` takes whose operands are loaded element by element, or by vectors."""
     costs = machine.gpu.uncopied
 
-    def us(side: int, step: float) -> float:
-        waves = -(-(-(-p.m // side) * -(-p.n // side) * p.batch) // machine.multiprocessors)
+    def us(rows: int, columns: int, step: float) -> float:
+        waves = -(-(-(-p.m // rows) * -(-p.n // columns) * p.batch) // machine.multiprocessors)
         return waves * -(-p.k_bytes // (costs.step * elem_bytes)) * step
 
-    return costs.start_us + min(us(side, step) for side, step in costs.step_us)
+    if by_vectors:
+        return costs.start_us + us(*costs.vectors, costs.vectors_us)
+    return costs.start_us + min(us(side, side, step) for side, step in costs.step_us)
 
 
 def _roots(op: Op) -> list[Value]:

@@ -24,6 +24,7 @@ from graphfuse.blockgen.gpu_tiles import (
     apart,
     as_one,
     at_most,
+    columns_of_program,
     fitting,
     in_chunks,
     in_whole_or_part,
@@ -137,8 +138,7 @@ class _GpuRows(RowKernel):
     def _least_beside(self) -> int:
         """Rows that a program should have at least, for whole sectors of memory: if they are not contiguous.
 
-        Fewer where multiprocessors would idle: of rows of a few neighbours each, caches have what others read;
-        columns stay a sector wide.
+        Fewer where multiprocessors would idle: of rows of a few neighbours each, caches have what others read.
         """
         if not self.outer:
             return 1
@@ -146,8 +146,10 @@ class _GpuRows(RowKernel):
         lies_within = self.columns or (len(self.row) > 1 and self.outer[-1].first > self.row[-2].first)
         most = power_of_two(at_most(self.outer[-1].extent, self.kernel.space.ranges))
         beside = min(most, max(1, LINE // power_of_two(short))) if lies_within else 1
-        least = max(1, SECTOR_BYTES // self._wide()) if self.columns else 1
-        return neighbours(self.kernel, positions([d.extent for d in self.outer]), beside, least)
+        lines = positions([d.extent for d in self.outer])
+        if self.columns:
+            return columns_of_program(self.kernel, lines, beside, max(1, SECTOR_BYTES // self._wide()))
+        return neighbours(self.kernel, lines, beside)
 
     def _may_part(self, beside: int, parts: int) -> bool:
         """Whether rows side by side may be those of several programs: whole sectors, or few programs."""

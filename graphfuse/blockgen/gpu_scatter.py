@@ -30,7 +30,7 @@ from graphfuse.targets.machine import SHARED_ALLOC_BYTES, WARP
 
 LANES = 128
 """Of a tile of what is made in order."""
-MANY, MOST, GROUP = 64, 192, 32
+MANY, MOST, GROUP = 64, 96, 32
 """So many updates of one place, on average, take longer than tables do: as many as there are groups of places, which
 have longer tables and wait less for one another, but from `MANY` to `MOST`. Times the places of a sector that a warp
 updates at once, where all along a row go to one place: sectors are what updates wait for (`benchmarks.gpu_tables`; of

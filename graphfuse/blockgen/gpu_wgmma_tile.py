@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from graphfuse.blockgen.gpu_tiles import power_of_two
 from graphfuse.targets.machine import Machine
 
 STEP_BYTES = 128
 """Of K: a line of swizzled shared memory."""
+LEAST_BYTES = 32
+"""The least of K that one `wgmma` multiplies, and that shared memory swizzles."""
 MOST_SPLIT = 4
 """Blocks that share a tile."""
 ROWS = 64
@@ -92,7 +95,8 @@ TILES = (
     WgmmaTile(128, 128), WgmmaTile(128, 128, pingpong=True), WgmmaTile(64, 256, pingpong=True),
     WgmmaTile(64, 192, pingpong=True), WgmmaTile(128, 96), WgmmaTile(64, 128), WgmmaTile(64, 128, pingpong=True),
     WgmmaTile(64, 128, per_multiprocessor=2), WgmmaTile(64, 96), WgmmaTile(64, 64, per_multiprocessor=2),
-    WgmmaTile(64, 64), WgmmaTile(64, 32), WgmmaTile(64, 32, per_multiprocessor=2), WgmmaTile(64, 256),
+    WgmmaTile(64, 64), WgmmaTile(64, 32), WgmmaTile(128, 32), WgmmaTile(64, 32, per_multiprocessor=2),
+    WgmmaTile(64, 256),
     *(WgmmaTile(m, n, split=s) for s in (2, 4) for m, n in ((128, 128), (64, 128), (64, 64))),
 )  # fmt: skip
 """Of those that take about the same time the first is chosen."""
@@ -134,7 +138,12 @@ def wgmma_tiles(machine: Machine, p: Product) -> list[WgmmaTile]:
 
 
 def step_bytes(machine: Machine, tile: WgmmaTile, k_bytes: int) -> int:
-    """Of K in one step: two lines where the barriers of a step take longer than all else in it, if K is so long."""
+    """Of K in one step: two lines where the barriers of a step take longer than all else in it, if K is so long.
+
+    A part of a line where that is all of K: what is beyond the end takes a copy longer than what is there.
+    """
+    if k_bytes <= STEP_BYTES // 2:
+        return max(LEAST_BYTES, power_of_two(k_bytes))
     small = tile.m * tile.n <= machine.gpu.wgmma.few and tile.per_multiprocessor == 1
     deep = 2 * STEP_BYTES
     return deep if small and k_bytes % deep == 0 and k_bytes >= 4 * deep * tile.split else STEP_BYTES

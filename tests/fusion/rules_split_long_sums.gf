@@ -11,7 +11,7 @@ func @reduce_in_parts__columns(%x: tensor<65536x8xf32>, %h: tensor<65536x8xf16>)
   %v2 = graph.reduce(%h) {axes = [0], kind = "sum"} : tensor<8xf16>
   return(%v0, %v1, %v2)
 }
-func @reduce_in_parts__odd_columns(%x: tensor<2000x33xf16>, %y: tensor<2000x32xf16>) {
+func @reduce_in_parts__odd_columns(%x: tensor<4000x33xf16>, %y: tensor<2000x32xf16>) {
   %v0 = graph.reduce(%x) {axes = [0], kind = "max"} : tensor<33xf16>
   %v1 = graph.reduce(%y) {axes = [0], kind = "max"} : tensor<32xf16>
   return(%v0, %v1)
@@ -110,14 +110,14 @@ func @sum_powers_in_parts__few(%x: tensor<1796x32xf32>) {
 }
 
 // No divisor will do: the last part is read over its end, and has a size of its own.
-func @deviations_in_parts__primes(%x: tensor<4107x7xf16>) {
-  %c = graph.cast(%x) {to = f32} : tensor<4107x7xf32>
+func @deviations_in_parts__primes(%x: tensor<9551x7xf16>) {
+  %c = graph.cast(%x) {to = f32} : tensor<9551x7xf32>
   %s = graph.reduce(%c) {axes = [0], keepdims = true, kind = "sum"} : tensor<1x7xf32>
-  %n = graph.full() {elem = f32, shape = [1, 7], value = 4107.0} : tensor<1x7xf32>
+  %n = graph.full() {elem = f32, shape = [1, 7], value = 9551.0} : tensor<1x7xf32>
   %m = graph.div(%s, %n) : tensor<1x7xf32>
-  %b = graph.broadcast(%m) {shape = [4107, 7]} : tensor<4107x7xf32>
-  %d = graph.sub(%c, %b) : tensor<4107x7xf32>
-  %q = graph.mul(%d, %d) : tensor<4107x7xf32>
+  %b = graph.broadcast(%m) {shape = [9551, 7]} : tensor<9551x7xf32>
+  %d = graph.sub(%c, %b) : tensor<9551x7xf32>
+  %q = graph.mul(%d, %d) : tensor<9551x7xf32>
   %v = graph.reduce(%q) {axes = [0], keepdims = true, kind = "sum"} : tensor<1x7xf32>
   return(%m, %v)
 }
@@ -166,8 +166,8 @@ func @reduce_in_parts__columns(%x: tensor<65536x8xf32>, %h: tensor<65536x8xf16>)
   return(%v2, %v3, %v8)
 }
 
-func @reduce_in_parts__odd_columns(%x: tensor<2000x33xf16>, %y: tensor<2000x32xf16>) {
-  %v0 = graph.reshape(%x) {shape = [50, 40, 33]} : tensor<50x40x33xf16>
+func @reduce_in_parts__odd_columns(%x: tensor<4000x33xf16>, %y: tensor<2000x32xf16>) {
+  %v0 = graph.reshape(%x) {shape = [50, 80, 33]} : tensor<50x80x33xf16>
   %v1 = graph.reduce(%v0) {axes = [1], keepdims = false, kind = "max"} : tensor<50x33xf16>
   %v2 = graph.reduce(%v1) {axes = [0], kind = "max"} : tensor<33xf16>
   %v3 = graph.reduce(%y) {axes = [0], kind = "max"} : tensor<32xf16>
@@ -185,21 +185,21 @@ func @choose_in_parts(%x: tensor<2x65536xf32>, %y: tensor<40007x2xi32>) {
   %v9 = graph.add(%v8, %v2) : tensor<2x16x5xi64>
   %v10 = graph.reshape(%v9) {shape = [2, 80]} : tensor<2x80xi64>
   %v11 = graph.take_along(%v10, %v5) {axis = 1} : tensor<2x5xi64>
-  %v12 = graph.slice(%y) {sizes = [39712, 2], starts = [0, 0], steps = [1, 1]} : tensor<39712x2xi32>
-  %v13 = graph.reshape(%v12) {shape = [73, 544, 2]} : tensor<73x544x2xi32>
-  %v14, %v15 = graph.topk(%v13) {axis = 1, k = 3, largest = false} : tensor<73x3x2xi32>, tensor<73x3x2xi64>
-  %v16 = graph.slice(%y) {sizes = [295, 2], starts = [39712, 0], steps = [1, 1]} : tensor<295x2xi32>
-  %v17 = graph.reshape(%v16) {shape = [1, 295, 2]} : tensor<1x295x2xi32>
+  %v12 = graph.slice(%y) {sizes = [39072, 2], starts = [0, 0], steps = [1, 1]} : tensor<39072x2xi32>
+  %v13 = graph.reshape(%v12) {shape = [37, 1056, 2]} : tensor<37x1056x2xi32>
+  %v14, %v15 = graph.topk(%v13) {axis = 1, k = 3, largest = false} : tensor<37x3x2xi32>, tensor<37x3x2xi64>
+  %v16 = graph.slice(%y) {sizes = [935, 2], starts = [39072, 0], steps = [1, 1]} : tensor<935x2xi32>
+  %v17 = graph.reshape(%v16) {shape = [1, 935, 2]} : tensor<1x935x2xi32>
   %v18, %v19 = graph.topk(%v17) {axis = 1, k = 3, largest = false} : tensor<1x3x2xi32>, tensor<1x3x2xi64>
-  %v20 = graph.concat(%v14, %v18) {axis = 0} : tensor<74x3x2xi32>
-  %v21 = graph.reshape(%v20) {shape = [222, 2]} : tensor<222x2xi32>
+  %v20 = graph.concat(%v14, %v18) {axis = 0} : tensor<38x3x2xi32>
+  %v21 = graph.reshape(%v20) {shape = [114, 2]} : tensor<114x2xi32>
   %v22, %v23 = graph.topk(%v21) {axis = 0, k = 3, largest = false} : tensor<3x2xi32>, tensor<3x2xi64>
-  %v24 = graph.iota() {axis = 0, elem = i64, shape = [74, 3, 2]} : tensor<74x3x2xi64>
-  %v25 = graph.full() {elem = i64, shape = [74, 3, 2], value = 544} : tensor<74x3x2xi64>
-  %v26 = graph.mul(%v24, %v25) : tensor<74x3x2xi64>
-  %v27 = graph.concat(%v15, %v19) {axis = 0} : tensor<74x3x2xi64>
-  %v28 = graph.add(%v26, %v27) : tensor<74x3x2xi64>
-  %v29 = graph.reshape(%v28) {shape = [222, 2]} : tensor<222x2xi64>
+  %v24 = graph.iota() {axis = 0, elem = i64, shape = [38, 3, 2]} : tensor<38x3x2xi64>
+  %v25 = graph.full() {elem = i64, shape = [38, 3, 2], value = 1056} : tensor<38x3x2xi64>
+  %v26 = graph.mul(%v24, %v25) : tensor<38x3x2xi64>
+  %v27 = graph.concat(%v15, %v19) {axis = 0} : tensor<38x3x2xi64>
+  %v28 = graph.add(%v26, %v27) : tensor<38x3x2xi64>
+  %v29 = graph.reshape(%v28) {shape = [114, 2]} : tensor<114x2xi64>
   %v30 = graph.take_along(%v29, %v23) {axis = 0} : tensor<3x2xi64>
   return(%v4, %v11, %v22, %v30)
 }
@@ -441,45 +441,45 @@ func @sum_powers_in_parts__few(%x: tensor<1796x32xf32>) {
   return(%v15)
 }
 
-func @deviations_in_parts__primes(%x: tensor<4107x7xf16>) {
-  %v0 = graph.pad(%x) {high = [53, 0], low = [0, 0], value = 0} : tensor<4160x7xf16>
-  %v1 = graph.reshape(%v0) {shape = [26, 160, 7]} : tensor<26x160x7xf16>
-  %v2 = graph.cast(%v1) {to = f32} : tensor<26x160x7xf32>
-  %v3 = graph.reduce(%v2) {axes = [1], keepdims = false, kind = "sum"} : tensor<26x7xf32>
+func @deviations_in_parts__primes(%x: tensor<9551x7xf16>) {
+  %v0 = graph.pad(%x) {high = [49, 0], low = [0, 0], value = 0} : tensor<9600x7xf16>
+  %v1 = graph.reshape(%v0) {shape = [30, 320, 7]} : tensor<30x320x7xf16>
+  %v2 = graph.cast(%v1) {to = f32} : tensor<30x320x7xf32>
+  %v3 = graph.reduce(%v2) {axes = [1], keepdims = false, kind = "sum"} : tensor<30x7xf32>
   %v4 = graph.reduce(%v3) {axes = [0], kind = "sum"} : tensor<7xf32>
   %v5 = graph.reshape(%v4) {shape = [1, 7]} : tensor<1x7xf32>
-  %n = graph.full() {elem = f32, shape = [1, 7], value = 4107.0} : tensor<1x7xf32>
+  %n = graph.full() {elem = f32, shape = [1, 7], value = 9551.0} : tensor<1x7xf32>
   %m = graph.div(%v5, %n) : tensor<1x7xf32>
-  %v6 = graph.iota() {axis = 0, elem = i64, shape = [26, 160, 1]} : tensor<26x160x1xi64>
-  %v7 = graph.full() {elem = i64, shape = [26, 160, 1], value = 160} : tensor<26x160x1xi64>
-  %v8 = graph.mul(%v6, %v7) : tensor<26x160x1xi64>
-  %v9 = graph.iota() {axis = 1, elem = i64, shape = [26, 160, 1]} : tensor<26x160x1xi64>
-  %v10 = graph.add(%v8, %v9) : tensor<26x160x1xi64>
-  %v11 = graph.full() {elem = i64, shape = [26, 160, 1], value = 4107} : tensor<26x160x1xi64>
-  %v12 = graph.lt(%v10, %v11) : tensor<26x160x1xbool>
-  %v13 = graph.broadcast(%v12) {shape = [26, 160, 7]} : tensor<26x160x7xbool>
-  %v14 = graph.full() {elem = i64, shape = [26, 7], value = 4107} : tensor<26x7xi64>
-  %v15 = graph.iota() {axis = 0, elem = i64, shape = [26, 7]} : tensor<26x7xi64>
-  %v16 = graph.full() {elem = i64, shape = [26, 7], value = 160} : tensor<26x7xi64>
-  %v17 = graph.mul(%v15, %v16) : tensor<26x7xi64>
-  %v18 = graph.sub(%v14, %v17) : tensor<26x7xi64>
-  %v19 = graph.min(%v18, %v16) : tensor<26x7xi64>
-  %v20 = graph.full() {elem = i64, shape = [26, 7], value = 1} : tensor<26x7xi64>
-  %v21 = graph.mul(%v19, %v20) : tensor<26x7xi64>
-  %v22 = graph.cast(%v21) {to = f32} : tensor<26x7xf32>
-  %v23 = graph.div(%v3, %v22) : tensor<26x7xf32>
-  %v24 = graph.reshape(%v23) {shape = [26, 1, 7]} : tensor<26x1x7xf32>
-  %v25 = graph.broadcast(%v24) {shape = [26, 160, 7]} : tensor<26x160x7xf32>
-  %v26 = graph.sub(%v2, %v25) : tensor<26x160x7xf32>
-  %v27 = graph.full() {elem = f32, shape = [26, 160, 7], value = 0.0} : tensor<26x160x7xf32>
-  %v28 = graph.select(%v13, %v26, %v27) : tensor<26x160x7xf32>
-  %v29 = graph.mul(%v28, %v28) : tensor<26x160x7xf32>
-  %v30 = graph.reduce(%v29) {axes = [1], keepdims = false, kind = "sum"} : tensor<26x7xf32>
+  %v6 = graph.iota() {axis = 0, elem = i64, shape = [30, 320, 1]} : tensor<30x320x1xi64>
+  %v7 = graph.full() {elem = i64, shape = [30, 320, 1], value = 320} : tensor<30x320x1xi64>
+  %v8 = graph.mul(%v6, %v7) : tensor<30x320x1xi64>
+  %v9 = graph.iota() {axis = 1, elem = i64, shape = [30, 320, 1]} : tensor<30x320x1xi64>
+  %v10 = graph.add(%v8, %v9) : tensor<30x320x1xi64>
+  %v11 = graph.full() {elem = i64, shape = [30, 320, 1], value = 9551} : tensor<30x320x1xi64>
+  %v12 = graph.lt(%v10, %v11) : tensor<30x320x1xbool>
+  %v13 = graph.broadcast(%v12) {shape = [30, 320, 7]} : tensor<30x320x7xbool>
+  %v14 = graph.full() {elem = i64, shape = [30, 7], value = 9551} : tensor<30x7xi64>
+  %v15 = graph.iota() {axis = 0, elem = i64, shape = [30, 7]} : tensor<30x7xi64>
+  %v16 = graph.full() {elem = i64, shape = [30, 7], value = 320} : tensor<30x7xi64>
+  %v17 = graph.mul(%v15, %v16) : tensor<30x7xi64>
+  %v18 = graph.sub(%v14, %v17) : tensor<30x7xi64>
+  %v19 = graph.min(%v18, %v16) : tensor<30x7xi64>
+  %v20 = graph.full() {elem = i64, shape = [30, 7], value = 1} : tensor<30x7xi64>
+  %v21 = graph.mul(%v19, %v20) : tensor<30x7xi64>
+  %v22 = graph.cast(%v21) {to = f32} : tensor<30x7xf32>
+  %v23 = graph.div(%v3, %v22) : tensor<30x7xf32>
+  %v24 = graph.reshape(%v23) {shape = [30, 1, 7]} : tensor<30x1x7xf32>
+  %v25 = graph.broadcast(%v24) {shape = [30, 320, 7]} : tensor<30x320x7xf32>
+  %v26 = graph.sub(%v2, %v25) : tensor<30x320x7xf32>
+  %v27 = graph.full() {elem = f32, shape = [30, 320, 7], value = 0.0} : tensor<30x320x7xf32>
+  %v28 = graph.select(%v13, %v26, %v27) : tensor<30x320x7xf32>
+  %v29 = graph.mul(%v28, %v28) : tensor<30x320x7xf32>
+  %v30 = graph.reduce(%v29) {axes = [1], keepdims = false, kind = "sum"} : tensor<30x7xf32>
   %v31 = graph.reduce(%v30) {axes = [0], kind = "sum"} : tensor<7xf32>
-  %v32 = graph.broadcast(%m) {shape = [26, 7]} : tensor<26x7xf32>
-  %v33 = graph.sub(%v23, %v32) : tensor<26x7xf32>
-  %v34 = graph.mul(%v33, %v33) : tensor<26x7xf32>
-  %v35 = graph.mul(%v34, %v22) : tensor<26x7xf32>
+  %v32 = graph.broadcast(%m) {shape = [30, 7]} : tensor<30x7xf32>
+  %v33 = graph.sub(%v23, %v32) : tensor<30x7xf32>
+  %v34 = graph.mul(%v33, %v33) : tensor<30x7xf32>
+  %v35 = graph.mul(%v34, %v22) : tensor<30x7xf32>
   %v36 = graph.reduce(%v35) {axes = [0], kind = "sum"} : tensor<7xf32>
   %v37 = graph.add(%v31, %v36) : tensor<7xf32>
   %v38 = graph.reshape(%v37) {shape = [1, 7]} : tensor<1x7xf32>
@@ -487,22 +487,17 @@ func @deviations_in_parts__primes(%x: tensor<4107x7xf16>) {
 }
 
 func @reduce_in_parts__over_the_end(%x: tensor<16381x5xf32>) {
-  %v0 = graph.iota() {axis = 0, elem = i64, shape = [74, 224, 1]} : tensor<74x224x1xi64>
-  %v1 = graph.full() {elem = i64, shape = [74, 224, 1], value = 224} : tensor<74x224x1xi64>
-  %v2 = graph.mul(%v0, %v1) : tensor<74x224x1xi64>
-  %v3 = graph.iota() {axis = 1, elem = i64, shape = [74, 224, 1]} : tensor<74x224x1xi64>
-  %v4 = graph.add(%v2, %v3) : tensor<74x224x1xi64>
-  %v5 = graph.full() {elem = i64, shape = [74, 224, 1], value = 16381} : tensor<74x224x1xi64>
-  %v6 = graph.lt(%v4, %v5) : tensor<74x224x1xbool>
-  %v7 = graph.broadcast(%v6) {shape = [74, 224, 5]} : tensor<74x224x5xbool>
-  %v8 = graph.pad(%x) {high = [195, 0], low = [0, 0], value = 0} : tensor<16576x5xf32>
-  %v9 = graph.reshape(%v8) {shape = [74, 224, 5]} : tensor<74x224x5xf32>
-  %v10 = graph.exp(%v9) : tensor<74x224x5xf32>
-  %v11 = graph.full() {elem = f32, shape = [74, 224, 5], value = inf} : tensor<74x224x5xf32>
-  %v12 = graph.select(%v7, %v10, %v11) : tensor<74x224x5xf32>
-  %v13 = graph.reduce(%v12) {axes = [1], keepdims = false, kind = "min"} : tensor<74x5xf32>
-  %v14 = graph.reduce(%v13) {axes = [0], kind = "min"} : tensor<5xf32>
-  return(%v14)
+  %v0 = graph.slice(%x) {sizes = [16224, 5], starts = [0, 0], steps = [1, 1]} : tensor<16224x5xf32>
+  %v1 = graph.reshape(%v0) {shape = [39, 416, 5]} : tensor<39x416x5xf32>
+  %v2 = graph.exp(%v1) : tensor<39x416x5xf32>
+  %v3 = graph.reduce(%v2) {axes = [1], keepdims = false, kind = "min"} : tensor<39x5xf32>
+  %v4 = graph.slice(%x) {sizes = [157, 5], starts = [16224, 0], steps = [1, 1]} : tensor<157x5xf32>
+  %v5 = graph.reshape(%v4) {shape = [1, 157, 5]} : tensor<1x157x5xf32>
+  %v6 = graph.exp(%v5) : tensor<1x157x5xf32>
+  %v7 = graph.reduce(%v6) {axes = [1], keepdims = false, kind = "min"} : tensor<1x5xf32>
+  %v8 = graph.concat(%v3, %v7) {axis = 0} : tensor<40x5xf32>
+  %v9 = graph.reduce(%v8) {axes = [0], kind = "min"} : tensor<5xf32>
+  return(%v9)
 }
 
 func @reduce_in_parts__of_places(%x: tensor<2x140009xf32>, %r: tensor<2x1xf32>) {

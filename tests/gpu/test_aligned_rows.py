@@ -45,7 +45,7 @@ COPIES = {"nt": 2, "nn": 2, "tn": 1, "tt": 2}
 @pytest.fixture(autouse=True)
 def always(monkeypatch):
     """However small."""
-    monkeypatch.setattr(gpu_product_costs, "_single_loads_us", lambda *_: 1e9)
+    monkeypatch.setattr(gpu_product_costs, "_loads_us", lambda *_, **__: 1e9)
 
 
 def multiplied(layout, epilogue="alone", elem="bf16"):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from graphfuse.blockgen import gpu_contraction
 from graphfuse.blockgen.gpu_wgmma_tile import FOR_WINDOWS, WgmmaTile
 from graphfuse.blockgen.lower import GPU_EMITTERS, lower_region
 from graphfuse.dialects import gpu, graph
@@ -29,6 +30,19 @@ from tests.gpu.test_hopper import emulate
 from tests.gpu.test_raise_boxes import BY_ADDRESS
 
 TARGET = Target.parse("cuda:sm_90a")
+
+
+@pytest.fixture
+def by_vectors(monkeypatch):
+    """Images are large enough for all multiprocessors of a test's machine."""
+    monkeypatch.setattr(gpu_contraction, "ROWS", 8)
+
+
+@pytest.fixture(autouse=True)
+def by_windows(request, monkeypatch):
+    """However few columns share rows, unless a test asks for the other way."""
+    if "by_vectors" not in request.fixturenames:
+        monkeypatch.setattr(gpu_contraction, "FEW_COLUMNS", 0)
 
 
 @dataclass(frozen=True)
@@ -95,13 +109,13 @@ def compiled(found, multiprocessors=8, **attrs):
     return region, kernel, roles
 
 
-def check(found, blocks=2, ulp=2.0**-10, planted=None, **attrs):
+def check(found, blocks=2, ulp=2.0**-10, planted=None, by_tma=True, **attrs):
     region, kernel, roles = compiled(found, **attrs)
     loads = [op for op in roles.walk() if op.kind is gpu.tma_load]
-    assert any("steps" in op.attrs for op in loads), "no windows"
+    assert any("steps" in op.attrs for op in loads) == by_tma, "windows"
     lowered = lower([roles], TARGET)
     ptx = emit_ptx(lowered)
-    assert "im2col" in ptx
+    assert ("im2col" in ptx) == by_tma
     for values in found.sizes:
         arrays = found.arrays(values)
         if planted is not None:
@@ -175,6 +189,15 @@ def test_steps_end_with_the_last_channel_of_a_tap(stride):
     conv = replace(PLAIN, pad=0, channels=24, size=(5, 8), stride=stride, batch=1)
     ptx, _ = check(conv.case(), planted=24 * (2 * 8 + 5))
     assert "im2col" in ptx
+
+
+@pytest.mark.usefixtures("by_vectors")
+@pytest.mark.parametrize(
+    ("channels", "out", "by_tma"),
+    [(8, 9, False), (24, 48, False), (40, 33, False), (32, 16, True), (24, 56, True)],
+)
+def test_unaligned_pixels_of_few_columns_are_read_by_threads(channels, out, by_tma):
+    check(replace(PLAIN, channels=channels, out=out, size=(9, 11)).case(), by_tma=by_tma)
 
 
 @pytest.mark.parametrize("out", [16, 13])
