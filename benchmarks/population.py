@@ -44,7 +44,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
@@ -80,6 +80,9 @@ MODES = {
 }
 """By whether kernels are tuned, and whether calls are recorded."""
 TURNS = ("imported", "checked")
+TIMED_ON = 3
+"""Cores for each GPU on which nothing but a model's timed calls runs, while others are compiled: Python, the thread of
+the backward pass, and the driver's."""
 KINDS = {"kernel": "population_kernels", "layer": "population_layers", "model": "population_models"}
 ROUNDS = 9
 CALLS_FOR_MEMORY = 3
@@ -323,6 +326,9 @@ def _measured(case: Case, args: Any, reports: list[Any]) -> dict[str, Any]:
         torch.cuda.synchronize()
         torch.cuda.empty_cache()
     turn(TURNS[1], args)
+    if args.kept:
+        for thread in Path("/proc/self/task").iterdir():
+            os.sched_setaffinity(int(thread.name), _processors(args.cores))
     row["us"] = _timed(steps, args, device)
     ours = row["us"].get("graphfuse", 0.0)
     if ours > min(row["us"].values()) / SLOW:
@@ -438,7 +444,13 @@ class Worker:
         self.row = {"kind": args.kind, "family": name, "number": number, "case": str(case), "flops": case.flops}
         self.until, self.last, self.over = math.inf, "", False
         passed = {"one": number, "seed": args.seed, "kind": args.kind, "device": args.device, "threads": args.threads}
-        passed |= {"clock": args.clock, "rounds": args.rounds, "family": args.family, "cores": args.cores}
+        passed |= {
+            "clock": args.clock,
+            "rounds": args.rounds,
+            "family": args.family,
+            "cores": args.cores,
+            "kept": args.kept,
+        }
         command = [sys.executable, "-m", "benchmarks.population", *(f"--{k}={v}" for k, v in passed.items())]
         flags = ("dry", "spills", "avx2", "tune", "onnx", "memory")
         command += ["--turns", *(f"--{flag}" for flag in flags if getattr(args, flag))]
@@ -544,24 +556,40 @@ class Lane:
 
 def lanes_of(args: Any, env: Mapping[str, str], gpus: Sequence[str]) -> list[Lane]:
     """A lane for each GPU; on a CPU as many as are asked for, each with cores that share none of their parts."""
+    cores = whole_cores()
+
+    def own(lanes: int, of_each: int) -> list[str]:
+        return [_listed(c[0] for c in cores[i * of_each : (i + 1) * of_each]) for i in range(lanes)]
+
     if gpus:
-        return [Lane({**env, "CUDA_VISIBLE_DEVICES": gpu}) for gpu in gpus]
+        envs = [{**env, "CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus]
+        kept = cores[: TIMED_ON * len(gpus)]
+        if args.kind != "model" or 2 * len(kept) > len(cores):
+            return [Lane(e) for e in envs]
+        every = _listed(cpu for core in kept for cpu in core)
+        return [Lane(e, {"cores": c, "kept": every}) for e, c in zip(envs, own(len(gpus), TIMED_ON), strict=True)]
     if args.lanes == 1:
         return [Lane(env)]
-    cores = whole_cores()
     if args.lanes * args.threads > len(cores):
         raise SystemExit(f"--lanes={args.lanes}: {args.threads} threads each, of {len(cores)} cores")
-    own = [cores[i * args.threads : (i + 1) * args.threads] for i in range(args.lanes)]
-    return [Lane(env, {"cores": ",".join(map(str, some))}) for some in own]
+    return [Lane(env, {"cores": c}) for c in own(args.lanes, args.threads)]
 
 
-def whole_cores() -> list[int]:
-    """One processor of each core that this process may use: hardware threads of a core share its units."""
-    first: dict[str, int] = {}
+def whole_cores() -> list[list[int]]:
+    """The processors of each core that this process may use: hardware threads of a core share its units."""
+    found: dict[str, list[int]] = {}
     for cpu in sorted(os.sched_getaffinity(0)):
         siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
-        first.setdefault(siblings.read_text() if siblings.exists() else str(cpu), cpu)
-    return list(first.values())
+        found.setdefault(siblings.read_text() if siblings.exists() else str(cpu), []).append(cpu)
+    return list(found.values())
+
+
+def _listed(processors: Iterable[int]) -> str:
+    return ",".join(map(str, processors))
+
+
+def _processors(listed: str) -> set[int]:
+    return set(map(int, listed.split(",")))
 
 
 def judged(row: dict[str, Any], peak: Mapping[str, float]) -> dict[str, Any]:
@@ -670,6 +698,7 @@ def main() -> None:
     parser.add_argument("--memory", nargs="?", const="all", default="", help="of models on a GPU, instead of times")
     parser.add_argument("--lanes", type=int, default=1, help="of a CPU: cases timed at once, each on cores of its own")
     parser.add_argument("--cores", default="", help="processors that the case of --one may use, by commas")
+    parser.add_argument("--kept", default="", help="processors that it uses for nothing but its times, on --cores")
     parser.add_argument("--one", type=int, help="a case in this process")
     parser.add_argument("--turns", action="store_true", help="say on stdout what is done, and wait for a line on stdin")
     args = parser.parse_args()
@@ -680,8 +709,10 @@ def main() -> None:
     if args.onnx and (args.device, args.kind) != ("cpu", "model"):
         parser.error("ONNX Runtime stands beside models on a CPU: --onnx --kind model --device cpu")
     families = families_of(args.kind, args.family)
-    if args.cores:
-        os.sched_setaffinity(0, map(int, args.cores.split(",")))
+    if args.kept:
+        os.sched_setaffinity(0, os.sched_getaffinity(0) - _processors(args.kept))
+    elif args.cores:
+        os.sched_setaffinity(0, _processors(args.cores))
     if args.one is not None:
         _, case = drawn(families, args.seed, args.one, args.device, inference=args.onnx)
         print(json.dumps(measured(case, args)))
