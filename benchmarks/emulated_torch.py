@@ -15,6 +15,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from graphfuse.frontends.fx import lowering
+from graphfuse.frontends.fx.ops import conv
 from graphfuse.gpu import code
 from graphfuse.gpu.emulator.driver import EmulatedDriver
 from graphfuse.gpu.emulator.report import Report
@@ -64,6 +65,7 @@ def emulated(arch: str = ARCH) -> Iterator[list[tuple[str, Report]]]:
     with (
         patch.object(build, "target_of", lambda _: target),
         patch.object(lowering, "runs_on_cpu", lambda _: False),
+        patch.object(conv, "torch_is_faster", lambda *_, **__: ""),
         patch.object(compiled_part, "OnGpu", lambda executable, _: OnEmulator(executable, driver)),
         patch.dict(os.environ, {"GRAPHFUSE_CACHE": "0"}),
     ):
@@ -77,6 +79,7 @@ def compiled_only(arch: str = ARCH) -> Iterator[None]:
     with (
         patch.object(build, "target_of", lambda _: target),
         patch.object(lowering, "runs_on_cpu", lambda _: False),
+        patch.object(conv, "torch_is_faster", lambda *_, **__: ""),
         patch.object(compiled_part.CompiledPart, "forward", _results),
         patch.object(compiled_part.CompiledPart, "run", lambda part, args: _results(part, *args)),
         patch.object(torch.nn.Module, "_apply", _converted),

@@ -68,10 +68,11 @@ UNALIGNED = "pixels of the image are no multiples of 64 bytes apart: threads cop
 SEVERAL = "rows, or k, are several dims that do not lie one behind the other"
 """Why operands are no boxes."""
 WINDOW_BYTES, FEW_COLUMNS = 64, 48
-"""Where windows of an image do not begin at multiples of so many bytes, TMA takes 2 to 8 times as long for a row of it,
-which so few columns do not make up for. By vectors and `mma.sync`, 3x3 of 8 channels to 9 take 4.4 us instead of 9.3,
-24 to 48 20.9 instead of 31.2, 40 to 40 9.3 instead of 11.6, but 56 to 56 16.1 instead of 11.5 (H100, f16, channels
-last, as `benchmarks.population --family convolution` has them)."""
+"""Where windows of an image do not begin at multiples of so many bytes, and pixels are less than a line of shared
+memory, TMA takes 2 to 8 times as long for a row of it, which so few columns do not make up for. By vectors and
+`mma.sync`, 3x3 of 8 channels to 9 take 4.4 us instead of 9.3, 24 to 48 20.9 instead of 31.2, 40 to 40 9.3 instead of
+11.6, but 56 to 56 16.1 instead of 11.5 (H100, f16, channels last, as `benchmarks.population --family convolution` has
+them)."""
 SPARE = 1.13
 """Rows of the innermost dim alone are a tile's rows when no more than this factor of them are to spare."""
 
@@ -475,7 +476,8 @@ class GpuContraction(ContractionKernel):
         def are_multiples(size: int) -> bool:
             return all(s is not None and exact_div(s * nbytes, size) is not None for s in apart)
 
-        return are_multiples(VECTOR_BYTES) and not are_multiples(WINDOW_BYTES)
+        pixel = min((s for s in apart if isinstance(s, int)), default=STEP_BYTES)
+        return pixel * nbytes < STEP_BYTES and are_multiples(VECTOR_BYTES) and not are_multiples(WINDOW_BYTES)
 
     def _whole_steps(self, step: int) -> Dim:
         """k with each tap's channels filled up to whole steps."""

@@ -96,6 +96,8 @@ class Bound:
     steps: Ints
     arena: ArenaPlan
     scratch_bytes: int
+    inputs: int
+    """Of the numbered tensors the first, which the outputs follow."""
     output_shapes: tuple[tuple[int, ...], ...]
     regions: Regions
 
@@ -237,6 +239,7 @@ class Template:
             steps=leaf[used],
             arena=layout,
             scratch_bytes=self.scratch_bytes(values),
+            inputs=len(executable.signature.inputs),
             output_shapes=tuple(tuple(evaluate(d, values) for d in s.shape) for s in executable.results),
             regions=Regions(
                 buffer_of_slot=buffer,

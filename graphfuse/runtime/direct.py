@@ -52,7 +52,7 @@ class Direct:
         self,
         values: tuple[int, ...],
         inputs: list[T],
-        makers: Sequence[Callable[[], T]],
+        makers: list[Callable[[], T]],
         address: Callable[[T], int],
         results: int,
     ) -> list[T]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from graphfuse.runtime.planner import Ints
 
 T = TypeVar("T")
 MOST_PIECES = 32
-"""More would free memory hardly earlier."""
+"""More would free memory hardly earlier: each is a call of Python's."""
 APART_BYTES = 1 << 20
 """Of an intermediate tensor that is worth an allocation of its own."""
 
@@ -73,13 +73,12 @@ def _bytes_apart(b: Buffer) -> int:
 
 
 def pieces_of(bound: Bound) -> tuple[Piece, ...]:
-    """The launches of a plan in at most `MOST_PIECES` pieces of as many launches each."""
-    launches = len(bound.records)
-    edges = np.unique(np.linspace(0, launches, MOST_PIECES + 1).astype(np.int64))
+    """The launches of a plan in at most `MOST_PIECES` pieces, which hold as little memory at once as so many can."""
     # arguments follow one another as their launches do
     starts = (bound.records[:, 1] - address_of(bound.args)) // 8
     launch = np.searchsorted(starts, bound.io_slots, side="right") - 1
     launch = np.maximum(launch, 0)  # those of a launch without programs, which has no record, stay before it
+    edges = _edges(bound, launch)
     piece = np.searchsorted(edges, launch, side="right") - 1
     first: dict[int, int] = {}
     last: dict[int, int] = {}
@@ -104,18 +103,61 @@ def pieces_of(bound: Bound) -> tuple[Piece, ...]:
     return tuple(out)
 
 
+def _made() -> Any:
+    raise AssertionError("a tensor is made once")
+
+
+def _edges(bound: Bound, launch: Ints) -> Ints:
+    """Where pieces begin, and the end of the last, given the launch of each argument that is a numbered tensor.
+
+    A piece from launch a to b holds what is begun before b and not ended before a. The longest that hold so much at
+    most are the fewest that do: the least that `MOST_PIECES` of them can hold is searched for.
+    """
+    launches, numbers = len(bound.records), np.unique(bound.io_index)
+    nbytes = np.zeros(int(numbers.max(initial=-1)) + 1, np.int64)
+    begins, ends = np.full(len(nbytes), launches, np.int64), np.full(len(nbytes), -1, np.int64)
+    is_numbered = bound.regions.io >= 0
+    np.maximum.at(nbytes, bound.regions.io[is_numbered], bound.regions.sizes[is_numbered])
+    np.minimum.at(begins, bound.io_index, launch)
+    np.maximum.at(ends, bound.io_index, launch)
+    first = bound.inputs
+    begins[:first], ends[first : first + len(bound.output_shapes)] = -1, launches
+
+    def so_far(at: Ints) -> Ints:
+        """Bytes of what is `at` a launch before each of them."""
+        return np.cumsum(np.bincount(at[numbers] + 1, nbytes[numbers], launches + 2)).astype(np.int64)
+
+    begun, ended = so_far(begins), so_far(ends)
+
+    def within(most: int) -> list[int]:
+        edges = [0]
+        while edges[-1] < launches and len(edges) <= MOST_PIECES:
+            end = int(np.count_nonzero(begun[: launches + 1] <= most + ended[edges[-1]])) - 1
+            if end <= edges[-1]:
+                break
+            edges.append(end)
+        return edges
+
+    least, most = 0, int(begun[-1])
+    while least < most:
+        middle = (least + most) // 2
+        least, most = (least, middle) if within(middle)[-1] == launches else (middle + 1, most)
+    return np.array(within(most), np.int64)
+
+
 def run_in_pieces(
     bound: Bound,
     pieces: Sequence[Piece],
     inputs: list[T],
-    makers: Sequence[Callable[[], T]],
+    makers: list[Callable[[], T]],
     address: Callable[[T], int],
     run: Callable[[Piece, Ints], None],
     results: int,
 ) -> list[T]:
     """Run, making each output when it is first touched and forgetting each input after it was last read.
 
-    Outputs past so many `results` are forgotten likewise. `inputs` is cleared; nobody else should hold what it had.
+    Outputs past so many `results` are forgotten likewise. `inputs` is cleared, and so is each of `makers` that was
+    called, which may have given what it held; nobody else should hold that.
     `run` is given all addresses that there are by then, which are written into the arguments of its piece.
     """
     first, last = len(inputs), len(inputs) + results
@@ -127,8 +169,9 @@ def run_in_pieces(
     for piece in pieces:
         for number in piece.begins:
             if number >= first:
-                tensors[number] = made = makers[number - first]()
-                addresses[number] = address(made)
+                tensors[number] = makers[number - first]()
+                makers[number - first] = _made
+                addresses[number] = address(tensors[number])
         bound.args[piece.slots] = addresses[piece.index] + piece.offsets
         run(piece, addresses)
         for number in piece.ends:

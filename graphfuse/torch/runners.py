@@ -60,7 +60,7 @@ class OnGpu:
         self,
         values: tuple[int, ...],
         inputs: list[torch.Tensor],
-        makers: Sequence[Callable[[], torch.Tensor]],
+        makers: list[Callable[[], torch.Tensor]],
         address: Callable[[torch.Tensor], int],
         results: int,
     ) -> list[torch.Tensor]:

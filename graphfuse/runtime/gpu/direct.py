@@ -75,7 +75,7 @@ class GpuDirect:
         self,
         launches: Launches,
         inputs: list[T],
-        makers: Sequence[Callable[[], T]],
+        makers: list[Callable[[], T]],
         address: Callable[[T], int],
         results: int,
         arena: int,

@@ -20,10 +20,13 @@ from graphfuse.frontends.fx.lowering import Arguments, Call, lowers, wide_elem
 from graphfuse.frontends.fx.sizes import dim_of
 from graphfuse.frontends.windows import Window
 from graphfuse.ir.core import Value
+from graphfuse.ir.types import BF16, F16, Scalar
 from graphfuse.symbolic import Dim, static
 
 aten = torch.ops.aten
 
+JOINED = 64
+"""Channels of groups that are one product of halves in a weight's gradient: tensor cores multiply no fewer rows."""
 MOST_TAPS = 25
 """Windows of more taps leave the gradient of their weight to torch: that many products are slow to compile."""
 FEW_CHANNELS, FEW_TAPS = 16, 9
@@ -161,27 +164,41 @@ def _weight_gradient(c: Call, x: Value, y: Value, want: Sequence[Dim], w: Window
         taps <= FEW_TAPS or per_group >= FEW_CHANNELS or per_group == 1,
         f"{taps} taps of {per_group} channels: the gradient of the weight is faster in torch",
     )
+    joined = _joined(groups, max(out // groups, per_group), elem_of(y))
+    count, rows, columns = groups // joined, joined * (out // groups), joined * per_group
     x = with_ends(c, x, w.low, w.low, 0.0)
-    spatial = "hwd"[: w.rank]
-    size = shape_of(y)[2:]
-    y = e.reshape(y, (shape_of(y)[0], groups, out // groups, *size))
+    spatial, size = "hwd"[: w.rank], shape_of(y)[2:]
+    is_depthwise = count > 1 and rows == columns == 1
+    lead, g = ((count,), "g") if count > 1 else ((), "")
+    spec = f"ng{spatial},ng{spatial}->g" if is_depthwise else f"n{g}o{spatial},n{g}c{spatial}->{g}oc"
+    y, x = (
+        e.reshape(v, (batch, *lead, *(() if is_depthwise else (own,)), *dims))
+        for v, own in ((y, rows), (x, columns))
+        for batch, _, *dims in (shape_of(v),)
+    )
     pieces: list[Value] = []
     for tap in itertools.product(*map(range, w.size)):
-        seen = x
-        for axis, (k, d, s, n) in enumerate(zip(tap, w.dilation, w.strides, size, strict=True), 2):
+        seen, first = x, len(shape_of(x)) - w.rank
+        for axis, (k, d, s, n) in enumerate(zip(tap, w.dilation, w.strides, size, strict=True), first):
             seen = e.slice(seen, axis, k * d, n, s)
-        pieces.append(e.reshape(_tap(c, y, seen, spatial, groups, per_group), (out, per_group, 1)))
-    return e.reshape(e.concat(pieces, 2), want)
+        pieces.append(e.reshape(e.contract(y, seen, spec), (count, rows, columns, 1)))
+    return e.reshape(_of_own_group(c, e.concat(pieces, 3), joined), want)
 
 
-def _tap(c: Call, y: Value, seen: Value, spatial: str, groups: int, per_group: int) -> Value:
-    """The product over batch and positions for one tap, as [groups, O / groups, C / groups]."""
-    e = c.e
-    batch, _, per_out, *size = shape_of(y)
-    if groups == 1:
-        y, seen = e.reshape(y, (batch, per_out, *size)), e.reshape(seen, (batch, per_group, *size))
-        return e.contract(y, seen, f"no{spatial},nc{spatial}->oc")
-    if per_group == 1 and per_out == 1:
-        return e.contract(e.reshape(y, (batch, groups, *size)), seen, f"ng{spatial},ng{spatial}->g")
-    seen = e.reshape(seen, (batch, groups, per_group, *size))
-    return e.contract(y, seen, f"ngo{spatial},ngc{spatial}->goc")
+def _joined(groups: int, channels: int, elem: Scalar) -> int:
+    """Groups of so many channels that one product is of: more of halves, whose tiles would be mostly empty."""
+    if elem not in (F16, BF16) or channels == 1:
+        return 1
+    return max(n for n in range(1, groups + 1) if groups % n == 0 and (n == 1 or n * channels <= JOINED))
+
+
+def _of_own_group(c: Call, products: Value, joined: int) -> Value:
+    """Of [count, joined * O, joined * C, taps] what belongs to one group: [count * joined, O, C, taps]."""
+    e, (count, rows, columns, taps) = c.e, shape_of(products)
+    if joined == 1:
+        return products
+    shape = (count, joined, static(rows) // joined, joined, static(columns) // joined, taps)
+    each = e.reshape(products, shape)
+    own = e.map(graph.eq, e.iota(shape, 1), e.iota(shape, 3))
+    # chosen, not multiplied: what groups that do not meet would make may be infinite
+    return e.reduce(e.select(own, each, 0.0), "sum", (3,), keepdims=False)
