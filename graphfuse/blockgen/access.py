@@ -13,7 +13,7 @@ from graphfuse.blockgen.index import Index, IndexSpace, coefficient, linear, str
 from graphfuse.blockgen.movement import place, reduced_at, shape_of, sources
 from graphfuse.dialects import graph
 from graphfuse.ir.core import Op, Trait, Value, attr_int, attr_ints
-from graphfuse.symbolic import Dim, static, substitute, sym, symbols
+from graphfuse.symbolic import Call, Dim, Expr, of_atom, static, substitute, sym, symbols
 
 
 @dataclass
@@ -180,6 +180,41 @@ class Walk:
             return self._joined(barriers, self._moves_nothing)
         return out
 
+    def apart(self, least: int) -> tuple[Walk, Callable[[Index], Index]]:
+        """The walk over both digits of each dim of which one runs side by side in some memory, for `least` elements.
+
+        And the index into the shape at an index of that. Batch and channels of images with channels last may be one
+        dim: what is read along the channels is no run along both. The last dim stays: neighbours have its digits.
+        """
+        outer = max((i for i, d in enumerate(self.shape) if d != 1), default=0)
+        sizes = {i: size for i, d in enumerate(self.shape[:outer]) if (size := self._digits(i, d, least))}
+        if not sizes:
+            return self, lambda index: index
+        shape = [d for i, whole in enumerate(self.shape) for d in _cut(whole, sizes.get(i))]
+
+        def joined(index: Index) -> Index:
+            rest = iter(index)
+            return tuple(
+                next(rest) * sizes[i] + next(rest) if i in sizes else next(rest) for i in range(len(self.shape))
+            )
+
+        return Walk.over(self.space, shape, lambda index: self.again(joined(index))), joined
+
+    def _digits(self, i: int, extent: Dim, least: int) -> int:
+        """The size of a dim's last digit, if all that is not linear in it is made of both, and one runs; else 0."""
+        name, sizes, run = self.names[i], set[int](), 0
+        for monomial, c in (term for o in self.found.offsets if isinstance(o, Expr) for term in o.terms):
+            for atom, _ in monomial:
+                if not isinstance(atom, Call) or name not in symbols(of_atom(atom)):
+                    continue
+                first, by = (*atom.args, 0)[:2]
+                is_digit = atom.fn in ("floordiv", "mod") and first == sym(name) and isinstance(extent, int)
+                size = by if is_digit and isinstance(by, int) and by > 0 and extent % by == 0 else 0
+                sizes.add(size)
+                if (len(monomial), c) == (1, 1) and size:
+                    run = max(run, size if atom.fn == "mod" else static(extent) // size)
+        return sizes.pop() if len(sizes) == 1 and run >= least else 0
+
     def _joined(self, barriers: Sequence[int], allowed: Callable[[list[Merged]], bool]) -> list[Merged]:
         out: list[Merged] = []
         for i, d in enumerate(self.shape):
@@ -213,6 +248,10 @@ class Walk:
             made = sorted(symbols(dim) & self.space.var_bounds.keys() - keep, key=self.space.rank)
             out.add((value, substitute(dim, {name: sym(f"#{i}") for i, name in enumerate(made)})))
         return out
+
+
+def _cut(extent: Dim, size: int | None) -> tuple[Dim, ...]:
+    return (extent,) if size is None else (static(extent) // size, size)
 
 
 def _joins(
