@@ -7,10 +7,10 @@ ours.
 
 On a GPU kernels and layers are timed in CUDA graphs on inputs that stay where they are, models as they are called under
 mode="reduce-overhead"; training steps of models are under bf16 autocast, with a fused AdamW. Where several GPUs are
-visible each has cases of its own. `bound` is the time that a kernel's compulsory bytes or its operations take at what
-this GPU was measured to reach in the same run. On a CPU sides take turns, as in `torch_cpu`. A case is a process of its
-own: one that dies is a row. What a slow case waits for is listed: kernels and operators with their times, and why they
-are not one.
+visible each has cases of its own; they are timed on cores where nothing is compiled. `bound` is the time that a
+kernel's compulsory bytes or its operations take at what this GPU was measured to reach in the same run. On a CPU sides
+take turns, as in `torch_cpu`. A case is a process of its own: one that dies is a row. What a slow case waits for is
+listed: kernels and operators with their times, and why they are not one.
 
     python -m benchmarks.population --family convolution,sum      some families
     python -m benchmarks.population --device cpu --threads 1      on a CPU; --avx2 takes AVX-512 away, --lanes 8 times
@@ -81,7 +81,7 @@ MODES = {
 """By whether kernels are tuned, and whether calls are recorded."""
 TURNS = ("imported", "checked")
 TIMED_ON = 3
-"""Cores for each GPU on which nothing but a model's timed calls runs, while others are compiled: Python, the thread of
+"""Cores for each GPU on which nothing but timed calls runs, while other cases are compiled: for Python, the thread of
 the backward pass, and the driver's."""
 KINDS = {"kernel": "population_kernels", "layer": "population_layers", "model": "population_models"}
 ROUNDS = 9
@@ -564,7 +564,7 @@ def lanes_of(args: Any, env: Mapping[str, str], gpus: Sequence[str]) -> list[Lan
     if gpus:
         envs = [{**env, "CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus]
         kept = cores[: TIMED_ON * len(gpus)]
-        if args.kind != "model" or 2 * len(kept) > len(cores):
+        if 2 * len(kept) > len(cores):
             return [Lane(e) for e in envs]
         every = _listed(cpu for core in kept for cpu in core)
         return [Lane(e, {"cores": c, "kept": every}) for e, c in zip(envs, own(len(gpus), TIMED_ON), strict=True)]
