@@ -63,8 +63,8 @@ def emit(kernel: Kernel) -> Func:
     if (reduction := gpu_axis_reduction.find(kernel)) is not None:
         return gpu_axis_reduction.emit(kernel, reduction)
     domain = shape_of(kernel.outputs[0])
-    least = max(element_of(v).bytes for v in (*kernel.outputs, *kernel.body.params.values))
-    walk, joined = walked(kernel, domain).apart(SECTOR_BYTES // least)
+    widest = max(element_of(v).bytes for v in (*kernel.outputs, *kernel.body.params.values))
+    walk, joined = walked(kernel, domain).apart(SECTOR_BYTES // widest)
 
     def store(index: Index) -> None:
         kernel.store_outputs(joined(index), domain)

@@ -114,7 +114,7 @@ def _edges(bound: Bound, launch: Ints) -> Ints:
     most are the fewest that do: the least that `MOST_PIECES` of them can hold is searched for.
     """
     launches, numbers = len(bound.records), np.unique(bound.io_index)
-    nbytes = np.zeros(int(numbers.max(initial=-1)) + 1, np.int64)
+    nbytes = np.zeros(int(bound.regions.io.max(initial=-1)) + 1, np.int64)
     begins, ends = np.full(len(nbytes), launches, np.int64), np.full(len(nbytes), -1, np.int64)
     is_numbered = bound.regions.io >= 0
     np.maximum.at(nbytes, bound.regions.io[is_numbered], bound.regions.sizes[is_numbered])

@@ -23,8 +23,8 @@ def drawn(seed):
     index = np.repeat(np.arange(numbers), [len(t) for t in touches]).astype(np.int64)
     launch = np.concatenate([*touches, []]).astype(np.int64)
     order = np.argsort(launch, kind="stable")
-    sizes = rng.integers(1, 100, numbers + 1)
-    io = np.append(rng.permutation(numbers), -1)
+    sizes = rng.integers(1, 100, numbers + 2)
+    io = np.append(rng.permutation(numbers), [-1, numbers])  # the last is touched by none
     bound = SimpleNamespace(
         records=np.zeros((launches, 4), np.int64),
         io_index=index[order],

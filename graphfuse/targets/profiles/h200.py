@@ -136,9 +136,9 @@ class UncopiedCosts:
     step_us: By = ((128, 1.75), (64, 1.15), (32, 0.5))
     """Of such a step, for square tiles by their side."""
     vectors: tuple[int, int] = (128, 64)
-    """Rows and columns of a tile whose operands come by vectors: `python -m benchmarks.gpu_conv` has such images."""
+    """Rows and columns of a tile whose operands come by vectors."""
     vectors_us: float = 0.75
-    """Of a step of it."""
+    """Of a step of it, of images with 8 to 48 channels on an H100: `benchmarks.population --family convolution`."""
     start_us: float = 1.9
     """Until the first tile's operands are there, and from the last store to the end."""
 
