@@ -24,7 +24,7 @@ from graphfuse.targets import Target
 TARGET = Target.parse("cuda:sm_90a")
 ROWS: dict[str, AbstractContextManager[Any]] = {
     "as stored": patch.object(ProductCosts, "stays", lambda *_: True),
-    "copied": patch.object(gpu_product_costs, "_loads_us", lambda *_: 1e9),
+    "copied": patch.object(gpu_product_costs, "_loads_us", lambda *_, **__: 1e9),
 }
 """What becomes of operands whose rows TMA cannot read, instead of what the compiler's model says."""
 WHOLE = patch.object(graph_passes, "sum_parts", lambda _: lambda *_: 1)

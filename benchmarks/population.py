@@ -444,13 +444,7 @@ class Worker:
         self.row = {"kind": args.kind, "family": name, "number": number, "case": str(case), "flops": case.flops}
         self.until, self.last, self.over = math.inf, "", False
         passed = {"one": number, "seed": args.seed, "kind": args.kind, "device": args.device, "threads": args.threads}
-        passed |= {
-            "clock": args.clock,
-            "rounds": args.rounds,
-            "family": args.family,
-            "cores": args.cores,
-            "kept": args.kept,
-        }
+        passed |= {name: getattr(args, name) for name in ("clock", "rounds", "family", "cores", "kept")}
         command = [sys.executable, "-m", "benchmarks.population", *(f"--{k}={v}" for k, v in passed.items())]
         flags = ("dry", "spills", "avx2", "tune", "onnx", "memory")
         command += ["--turns", *(f"--{flag}" for flag in flags if getattr(args, flag))]

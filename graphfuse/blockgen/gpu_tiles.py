@@ -130,11 +130,9 @@ def neighbours(kernel: Kernel, lines: Dim, most: int, least: int = 1) -> int:
 
 def columns_of_program(kernel: Kernel, columns: Dim, most: int, whole: int) -> int:
     """Columns side by side in memory: `whole` where multiprocessors would idle otherwise, fewer where most would."""
-    total, multiprocessors = at_most(columns, kernel.space.ranges), kernel.machine.multiprocessors
-    while most > whole and total < most * multiprocessors:
-        most //= 2
+    total, most = at_most(columns, kernel.space.ranges), neighbours(kernel, columns, most, whole)
     least = max(1, min(COLUMNS, total // COLUMNS))
-    while most > least and 2 * total <= most * multiprocessors:
+    while most > least and 2 * total <= most * kernel.machine.multiprocessors:
         most //= 2
     return most
 
