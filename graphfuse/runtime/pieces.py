@@ -7,6 +7,7 @@ what the forward kept, layer by layer, and writes gradients as it goes: in piece
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -123,26 +124,24 @@ def _edges(bound: Bound, launch: Ints) -> Ints:
     first = bound.inputs
     begins[:first], ends[first : first + len(bound.output_shapes)] = -1, launches
 
-    def so_far(at: Ints) -> Ints:
+    def so_far(at: Ints) -> list[int]:
         """Bytes of what is `at` a launch before each of them."""
-        return np.cumsum(np.bincount(at[numbers] + 1, nbytes[numbers], launches + 2)).astype(np.int64)
+        return np.cumsum(np.bincount(at[numbers] + 1, nbytes[numbers], launches + 2)).astype(np.int64).tolist()
 
-    begun, ended = so_far(begins), so_far(ends)
+    begun, ended = so_far(begins)[: launches + 1], so_far(ends)
 
     def within(most: int) -> list[int]:
+        """The longest pieces that hold so much at most, as far as they come."""
         edges = [0]
         while edges[-1] < launches and len(edges) <= MOST_PIECES:
-            end = int(np.count_nonzero(begun[: launches + 1] <= most + ended[edges[-1]])) - 1
+            end = bisect_right(begun, most + ended[edges[-1]]) - 1
             if end <= edges[-1]:
                 break
             edges.append(end)
         return edges
 
-    least, most = 0, int(begun[-1])
-    while least < most:
-        middle = (least + most) // 2
-        least, most = (least, middle) if within(middle)[-1] == launches else (middle + 1, most)
-    return np.array(within(most), np.int64)
+    least = bisect_left(range(begun[-1]), launches, key=lambda most: within(most)[-1])
+    return np.array(within(least), np.int64)
 
 
 def run_in_pieces(
