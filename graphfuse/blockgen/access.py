@@ -6,10 +6,11 @@ forbids merging (a bound check, an iota, a data-dependent or non-affine index).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from graphfuse.blockgen.index import Index, IndexSpace, coefficient, linear, strides_of
+from graphfuse.blockgen.index import Index, IndexSpace, coefficient, linear, reshape_index, strides_of
 from graphfuse.blockgen.movement import place, reduced_at, shape_of, sources
 from graphfuse.dialects import graph
 from graphfuse.ir.core import Op, Trait, Value, attr_int, attr_ints
@@ -190,13 +191,11 @@ class Walk:
         sizes = {i: size for i, d in enumerate(self.shape[:outer]) if (size := self._digits(i, d, least))}
         if not sizes:
             return self, lambda index: index
-        shape = [d for i, whole in enumerate(self.shape) for d in _cut(whole, sizes.get(i))]
+        cut = ((static(d) // sizes[i], sizes[i]) if i in sizes else (d,) for i, d in enumerate(self.shape))
+        shape = tuple(itertools.chain.from_iterable(cut))
 
         def joined(index: Index) -> Index:
-            rest = iter(index)
-            return tuple(
-                next(rest) * sizes[i] + next(rest) if i in sizes else next(rest) for i in range(len(self.shape))
-            )
+            return reshape_index(index, shape, self.shape, self.space)
 
         return Walk.over(self.space, shape, lambda index: self.again(joined(index))), joined
 
@@ -248,10 +247,6 @@ class Walk:
             made = sorted(symbols(dim) & self.space.var_bounds.keys() - keep, key=self.space.rank)
             out.add((value, substitute(dim, {name: sym(f"#{i}") for i, name in enumerate(made)})))
         return out
-
-
-def _cut(extent: Dim, size: int | None) -> tuple[Dim, ...]:
-    return (extent,) if size is None else (static(extent) // size, size)
 
 
 def _joins(

@@ -64,15 +64,14 @@ COPIED_BYTES = 4
 """Of the smallest `cp.async`."""
 MOST_STREAMED = 64
 """Rows up to which the matrix of a product takes longer to load than to multiply by."""
-UNALIGNED = "pixels of the image are no multiples of 64 bytes apart: threads copy them faster"
 SEVERAL = "rows, or k, are several dims that do not lie one behind the other"
 """Why operands are no boxes."""
 WINDOW_BYTES, FEW_COLUMNS = 64, 48
 """Where windows of an image do not begin at multiples of so many bytes, and pixels are less than a line of shared
 memory, TMA takes 2 to 8 times as long for a row of it, which so few columns do not make up for. By vectors and
 `mma.sync`, 3x3 of 8 channels to 9 take 4.4 us instead of 9.3, 24 to 48 20.9 instead of 31.2, 40 to 40 9.3 instead of
-11.6, but 56 to 56 16.1 instead of 11.5 (H100, f16, channels last, as `benchmarks.population --family convolution` has
-them)."""
+11.6, but 56 to 56 16.1 instead of 11.5 (H100, f16, channels last: `benchmarks.gpu_constants --only windows`)."""
+UNALIGNED = f"pixels of the image are no multiples of {WINDOW_BYTES} bytes apart: threads copy them faster"
 SPARE = 1.13
 """Rows of the innermost dim alone are a tile's rows when no more than this factor of them are to spare."""
 
@@ -441,7 +440,7 @@ class GpuContraction(ContractionKernel):
     def _windows(self) -> Feed:
         """How TMA reads the image of a convolution in windows; raises `Unboxed`."""
         flat = self._flat_rows()
-        shared = [i for i in range(len(self.dims)) if i not in (*self.row_dims, *self.column_dims)]
+        shared = self._shared()
         is_flat = flat == self.row_dims and all(isinstance(self.dims[i].extent, int) for i in flat[1:])
         if self.beside or self.work.terms or not self.k_dims or not is_flat:
             raise Unboxed("its rows are no positions of one image")
@@ -457,14 +456,17 @@ class GpuContraction(ContractionKernel):
             return Feed(flat, boxes, step, first)
         raise Unboxed(f"{channels} channels of a tap or group are no whole steps")
 
+    def _shared(self) -> list[int]:
+        """The dims that are neither rows nor columns."""
+        return [i for i in range(len(self.dims)) if i not in (*self.row_dims, *self.column_dims)]
+
     def _is_faster_by_vectors(self) -> bool:
         """Whether TMA copies rows of an image's windows more slowly than threads do, and few columns share them.
 
         There must be rows enough for all multiprocessors: of fewer, a cluster of `wgmma` shares the sums.
         """
-        shared = any(self.in_lhs[i] and self.in_rhs[i] for i in range(len(self.dims)))
         columns = self._typical(positions([self.dims[i].extent for i in self.column_dims]))
-        if shared or columns > FEW_COLUMNS or len(self.k_dims) < 2 or not self._is_convolution():
+        if self._shared() or columns > FEW_COLUMNS or len(self.k_dims) < 2 or not self._is_convolution():
             return False
         if self._typical(positions([self.dims[i].extent for i in self.row_dims])) < ROWS * self.machine.multiprocessors:
             return False

@@ -171,11 +171,12 @@ def _weight_gradient(c: Call, x: Value, y: Value, want: Sequence[Dim], w: Window
     is_depthwise = count > 1 and rows == columns == 1
     lead, g = ((count,), "g") if count > 1 else ((), "")
     spec = f"ng{spatial},ng{spatial}->g" if is_depthwise else f"n{g}o{spatial},n{g}c{spatial}->{g}oc"
-    y, x = (
-        e.reshape(v, (batch, *lead, *(() if is_depthwise else (own,)), *dims))
-        for v, own in ((y, rows), (x, columns))
-        for batch, _, *dims in (shape_of(v),)
-    )
+
+    def in_groups(v: Value, own: int) -> Value:
+        batch, _, *dims = shape_of(v)
+        return e.reshape(v, (batch, *lead, *(() if is_depthwise else (own,)), *dims))
+
+    y, x = in_groups(y, rows), in_groups(x, columns)
     pieces: list[Value] = []
     for tap in itertools.product(*map(range, w.size)):
         seen, first = x, len(shape_of(x)) - w.rank
