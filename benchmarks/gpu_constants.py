@@ -1,76 +1,163 @@
-"""Updates of few places on a GPU, by how many programs have a table: `python -m benchmarks.gpu_tables --json FILE`.
+"""Kernels on a GPU as constants of the compiler choose them and otherwise: `python -m benchmarks.gpu_constants`.
 
-Histograms of normal numbers, and sums of uniform ones in f32 and i64, compiled as `gpu_scatter` chooses, with more and
-fewer programs, and without tables, beside eager torch in the same rounds. Totals are checked before times.
-Fits `AMONG_PLACES`, `MANY` and `MOST`.
+Each set has cases, and ways to make their kernels: as `chosen`, and with other constants. All ways are timed beside
+eager torch and Inductor in the same rounds, behind a look at their results.
+
+    tables      updates of few places: `MANY`, `MOST` and `AMONG_PLACES` of `gpu_scatter`
+    columns     reductions of columns: `COLUMNS` of `gpu_tiles`, `NARROW` of `split_long_sums`
+    windows     convolutions whose pixels are few bytes: `FEW_COLUMNS` of `gpu_contraction`; with all to threads, with
+                none, and without copies that move pixels apart
+
+    python -m benchmarks.gpu_constants --only windows,columns --json FILE
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import torch
 from torch._functorch import config as functorch_config
+from torch.nn import functional
 
 from benchmarks import record
 from benchmarks.gpu_timing import QUICK, SUSTAINED, Recorded, Timing, arguments, asked, medians, race
-from graphfuse.blockgen import gpu_scatter
+from benchmarks.torch_cpu import copied
+from graphfuse.blockgen import gpu_contraction, gpu_scatter, gpu_tiles
+from graphfuse.blockgen.gpu_product_costs import ProductCosts
+from graphfuse.fusion.products import split_long_sums
 from graphfuse.torch import build
 from graphfuse.torch.aot import backend
 
-SIZES = (31_843, 175_176, 1_000_003, 8_000_000)
-PLACES = (37, 464, 2_272, 9_001)
-KINDS = ("histogram", "f32", "i64")
-NEVER, ALWAYS = {"MOST": 1 << 60, "MANY": 1 << 60}, {"MANY": 0, "MOST": 0}
-AMONG = (3, 13, 54, 216)
-WAYS = {"chosen": {}, "none": NEVER, **{str(n): {**ALWAYS, "AMONG_PLACES": n} for n in AMONG}}
-"""Constants of `gpu_scatter`, by what a way is called."""
+Ways = Mapping[str, Callable[[], AbstractContextManager[Any]]]
 
 
-def case(kind: str, updates: int, places: int) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """A function and its arguments."""
-    if kind == "histogram":
-        return lambda x: torch.histc(x.float(), places, -4, 4), (torch.randn(updates, device="cuda").half(),)
-    dtype = torch.float32 if kind == "f32" else torch.int64
-    given = (torch.zeros(places, dtype=dtype), torch.randint(places, (updates,)), torch.ones(updates, dtype=dtype))
-    return lambda out, at, x: out.index_add(0, at, x), tuple(t.cuda() for t in given)
+class Case(NamedTuple):
+    """What it is called, a function and its arguments, and what is compared of a result, where that is not all."""
+
+    name: str
+    fn: Callable[..., Any]
+    args: tuple[Any, ...]
+    seen: Callable[[Any], Any] = lambda found: found
 
 
-def timed(fn: Callable[..., Any], args: tuple[Any, ...], rounds: Timing) -> dict[str, float]:
+ALL = 1 << 60
+"""More than there is of anything."""
+MOST_OFF = 0.02
+"""Of the largest result, that a result may be away from eager's: halves, summed in another order."""
+
+
+def _among(places: int) -> Callable[[], AbstractContextManager[Any]]:
+    return lambda: patch.multiple(gpu_scatter, MANY=0, MOST=0, AMONG_PLACES=places)
+
+
+WAYS: Mapping[str, Ways] = {
+    "tables": {"none": lambda: patch.multiple(gpu_scatter, MANY=ALL, MOST=ALL)}
+    | {str(n): _among(n) for n in (3, 13, 54, 216)},
+    "columns": {
+        "4 columns": lambda: patch.object(gpu_tiles, "COLUMNS", 4),
+        "16 columns": lambda: patch.object(gpu_tiles, "COLUMNS", 16),
+        "narrow 1": lambda: patch.object(split_long_sums, "NARROW", 1),
+        "narrow 4": lambda: patch.object(split_long_sums, "NARROW", 4),
+    },
+    "windows": {
+        "threads": lambda: patch.object(gpu_contraction, "FEW_COLUMNS", ALL),
+        "tma": lambda: patch.object(gpu_contraction, "FEW_COLUMNS", 0),
+        "as stored": lambda: patch.object(ProductCosts, "stays", lambda *_: True),
+    },
+}
+
+
+def cases(name: str) -> Iterator[Case]:
+    """Of a set."""
+    yield from {"tables": _updates, "columns": _columns, "windows": _convolutions}[name]()
+
+
+def _updates() -> Iterator[Case]:
+    for updates, places in product((31_843, 175_176, 1_000_003, 8_000_000), (37, 464, 2_272, 9_001)):
+        bins = partial(torch.histc, bins=places, min=-4, max=4)
+        halves = torch.randn(updates, device="cuda").half()
+        yield Case(f"histogram {updates} of {places}", lambda x, bins=bins: bins(x.float()), (halves,))
+        for dtype in (torch.float32, torch.int64):
+            given = (
+                torch.zeros(places, dtype=dtype),
+                torch.randint(places, (updates,)),
+                torch.ones(updates, dtype=dtype),
+            )
+            added = tuple(t.cuda() for t in given)
+            yield Case(f"{dtype} {updates} of {places}", lambda out, at, x: out.index_add(0, at, x), added)
+
+
+def _columns() -> Iterator[Case]:
+    kinds: dict[str, Callable[..., Any]] = {
+        "softmax": lambda x: torch.softmax(x, 0),
+        "mean": lambda x: x.mean(0),
+        "std": lambda x: x.std(0),
+        "argmax": lambda x: x.argmax(0),
+    }
+    shapes = ((720, 309), (920, 104), (2039, 137), (4099, 50), (1000, 31), (5003, 211), (1024, 520), (3000, 1000))
+    for shape, dtype, (kind, fn) in product(shapes, (torch.float32, torch.bfloat16), kinds.items()):
+        x = torch.randn(shape, device="cuda").to(dtype)
+        # of several that are equal any may be found
+        seen = {"seen": lambda found, x=x: x.gather(0, found[None])} if kind == "argmax" else {}
+        yield Case(f"{kind} of {shape} {dtype}", fn, (x,), **seen)
+
+
+def _convolutions() -> Iterator[Case]:
+    sizes = (
+        (8, 8, 9, 81, 3, 1), (8, 16, 16, 80, 3, 1), (32, 8, 32, 56, 5, 1), (16, 24, 32, 60, 3, 2),
+        (8, 24, 48, 100, 3, 1), (4, 40, 40, 64, 3, 1), (2, 48, 31, 200, 3, 1), (4, 32, 17, 150, 3, 1),
+        (2, 56, 56, 112, 3, 1), (16, 72, 72, 28, 3, 1), (8, 16, 128, 56, 3, 1), (24, 112, 16, 80, 5, 1),
+        (32, 3, 32, 224, 3, 2),
+    )  # fmt: skip
+    for batch, channels, out, size, window, stride in sizes:
+        x = torch.randn(batch, channels, size, size, device="cuda")
+        w = torch.randn(out, channels, window, window, device="cuda") / (channels * window**2) ** 0.5
+        x, w, b = x.half(), w.half(), torch.randn(out, device="cuda").half()
+        given = (*(t.to(memory_format=torch.channels_last) for t in (x, w)), b)
+        name = f"{batch}x{channels}->{out} {size}^2 window {window} step {stride}"
+        yield Case(name, lambda x, w, b, step=stride: functional.conv2d(x, w, b, stride=step).relu(), given)
+
+
+def timed(case: Case, ways: Ways, rounds: Timing) -> dict[str, float]:
     """Microseconds by way."""
-    before = {name: getattr(gpu_scatter, name) for name in ("MANY", "MOST", "AMONG_PLACES")}
-    sides = {"eager": Recorded(lambda: fn(*args))}
-    for way, constants in WAYS.items():
-        vars(gpu_scatter).update(before | constants)
+    fn, args = case.fn, case.args
+    want = case.seen(fn(*args)).double()
+    torch._dynamo.reset()
+    inductor = torch.compile(copied(fn), dynamic=False)
+    sides = {"eager": Recorded(lambda: fn(*args)), "inductor": Recorded(lambda: inductor(*args))}
+    for way, constants in {"chosen": nullcontext, **ways}.items():
         torch._dynamo.reset()
         build._in_use.clear()  # kernels are found by their graph, which is the same each time
-        compiled = torch.compile(fn, backend=backend, dynamic=False)
-        torch.testing.assert_close(compiled(*args).sum(), fn(*args).sum())
+        compiled = torch.compile(copied(fn), backend=backend, dynamic=False)
+        with constants():
+            off = (case.seen(compiled(*args)).double() - want).abs().max() / want.abs().max()
+        assert off <= MOST_OFF, f"{way}: {off} of the largest result away from eager's"
         sides[way] = Recorded(lambda compiled=compiled: compiled(*args))
-    vars(gpu_scatter).update(before)
-    return {way: round(1e3 * ms, 1) for way, ms in medians(race(sides, rounds)).items()}
+    return {side: round(1e3 * ms, 2) for side, ms in medians(race(sides, rounds)).items()}
 
 
 def main() -> None:
     """Time, print and write."""
-    args = arguments(__doc__, budget=300, json="gpu_tables.json").parse_args()
+    args = arguments(__doc__, budget=600, json="gpu_constants.json").parse_args()
     end, rows = time.monotonic() + args.budget, []
     torch.manual_seed(record.SEED)
     os.environ["GRAPHFUSE_CACHE"] = "0"
     functorch_config.enable_autograd_cache = False  # it would give every way the kernels of the first
-    for kind, updates, places in product(KINDS, SIZES, PLACES):
-        if not asked(name := f"{kind} {updates} of {places}", args.only):
-            continue
+    for name, case in ((s, c) for s in WAYS for c in cases(s)):
         if time.monotonic() > end:
             break
-        us = timed(*case(kind, updates, places), QUICK if args.quick else SUSTAINED)
-        rows.append({"gpu": torch.cuda.get_device_name(), "case": name, "us": us})
-        print(rows[-1], flush=True)
-    record.write(args.json, rows, record.SEED)
+        if asked(f"{name} {case.name}", args.only):
+            us = timed(case, WAYS[name], QUICK if args.quick else SUSTAINED)
+            rows.append({"gpu": torch.cuda.get_device_name(), "set": name, "case": case.name, "us": us})
+            print(rows[-1], flush=True)
+            record.write(args.json, rows, record.SEED)
 
 
 if __name__ == "__main__":

@@ -33,13 +33,13 @@ LANES = 128
 MANY, MOST, GROUP = 64, 96, 32
 """So many updates of one place, on average, take longer than tables do: as many as there are groups of places, which
 have longer tables and wait less for one another, but from `MANY` to `MOST`. Times the places of a sector that a warp
-updates at once, where all along a row go to one place: sectors are what updates wait for (`benchmarks.gpu_tables`: a
+updates at once, where all along a row go to one place: sectors are what updates wait for (`benchmarks.gpu_constants`: a
 million updates of 9,001 places take 39 us without tables and 22 with them, 175 thousand 8.7 and 11.5)."""
 PROGRAMS = 4
 """With tables, at most so many for each multiprocessor: enough threads to read what memory gives."""
 AMONG_PLACES = 54
 """So many merges of a program's place, side by side, take as long as one update in it after the other: of 8,000 to
-8,000,000 updates of 37 to 2,272 places on an H100 (`benchmarks.gpu_tables`)."""
+8,000,000 updates of 37 to 2,272 places on an H100 (`benchmarks.gpu_constants`)."""
 NEIGHBOURS = 4
 """So many updates side by side, which one thread may have, go to the same table."""
 OF_A_TABLE = 4

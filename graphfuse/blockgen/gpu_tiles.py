@@ -32,7 +32,7 @@ SECTOR_BYTES = 32
 COLUMNS = 8
 """Of a program at least, where most multiprocessors would idle; fewer where fewer programs than this would have them.
 Argmax of 3,000 rows of 1,000 halves takes 14.5 us with 32, 5.2 with 8, 7.9 with 4; softmax of 1,024 x 520 f32 3.9 with
-8, 5.3 with 4 (H100)."""
+8, 5.3 with 4 (H100: `benchmarks.gpu_constants --only columns`)."""
 LINE = 32
 """Neighbours in memory that a tile has at least, if there are so many, where rows are not contiguous."""
 

@@ -85,7 +85,8 @@ FEW = 4
 NARROW = 2
 """Programs for each multiprocessor that read elements of columns which do not lie at multiples of a vector: what is in
 flight is the elements alone, 64 bytes a warp of halves. As much shorter is what one may reduce of those that it reads
-again (softmax of 5,003 x 211 bf16 takes 6.7 us with 4, 7.3 with 2, 15.9 whole; of 720 x 309 f32 5.0, 3.9 and 3.8)."""
+again: softmax of 5,003 x 211 bf16 takes 6.7 us with 4, 7.3 with 2 and 1; of 720 x 309 f32 5.0, 3.9 and 3.8 (H100:
+`benchmarks.gpu_constants --only columns`)."""
 PADDED = 1 << 20
 """Elements up to which asking each whether it is behind the end costs less than a kernel for what is left over."""
 ANY_LENGTH = 1 << 31

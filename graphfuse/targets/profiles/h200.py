@@ -138,7 +138,7 @@ class UncopiedCosts:
     vectors: tuple[int, int] = (128, 64)
     """Rows and columns of a tile whose operands come by vectors."""
     vectors_us: float = 0.75
-    """Of a step of it, of images with 8 to 48 channels on an H100: `benchmarks.population --family convolution`."""
+    """Of a step of it, of images with 8 to 48 channels on an H100: `benchmarks.gpu_constants --only windows`."""
     start_us: float = 1.9
     """Until the first tile's operands are there, and from the last store to the end."""
 
