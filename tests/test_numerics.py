@@ -476,3 +476,14 @@ def test_regions_of_random_programs_are_right(text: str, numerics: Numerics, ele
     func = named(parse(text.replace("f32", elem)))
     checks = checking.verify_regions(func, HOST, inputs_of(func, {"n": 5}), Options(numerics=numerics))
     assert not [c for c in checks if c.is_suspect]
+
+
+@pytest.mark.parametrize("numerics", ["strict", "eager", "fast"])
+def test_a_sort_for_a_gpu_is_compiled_whatever_is_rounded(numerics: Numerics) -> None:
+    text = """
+func @main(%x: tensor<3x70xf16>) {
+  %v, %i = graph.topk(%x) {axis = 1, k = 70} : tensor<3x70xf16>, tensor<3x70xi64>
+  return(%v, %i)
+}
+"""
+    assert "gpu.sort" in kernels(text, numerics, Target.parse("cuda:sm_90a"))

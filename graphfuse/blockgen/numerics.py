@@ -23,7 +23,7 @@ from dataclasses import replace
 
 from graphfuse.dialects import block
 from graphfuse.ir.core import Func, Op, OpDef, Value, remade
-from graphfuse.ir.passes import Pass, passing, run
+from graphfuse.ir.passes import Level, Pass, passing, run
 from graphfuse.ir.rewrite import (
     Replacement,
     common_subexpressions,
@@ -38,6 +38,8 @@ from graphfuse.ir.rewrite import (
 from graphfuse.ir.types import BF16, F16, F32, F64
 from graphfuse.knobs import Numerics
 
+ON_ANY_MACHINE: Level = "gpu"
+"""Schedules for a GPU have ops of its own among the block dialect's: a sort of lanes."""
 _HALVES = (F16, BF16)
 _FUNCTIONS: tuple[OpDef, ...] = tuple(block.ELEMENTWISE.values())
 COARSE = ("tan", "asin", "asinh", "acosh", "atanh")
@@ -57,7 +59,7 @@ def coarse_in_f64(op: Op) -> Replacement | None:
     return _rounded(op.kind(block.cast(x, to=F64), loc=op.loc), op)
 
 
-@passing("block")
+@passing(ON_ANY_MACHINE)
 def precise_functions(func: Func) -> Func:
     """Compute every elementwise function to 2 ulp."""
     return dead_code(rebuild(func, first_of(coarse_in_f64)))
@@ -118,7 +120,7 @@ def cast_without_rounding(op: Op) -> Replacement | None:
     return x if op.attrs["to"] == F32 else remade(op, x)
 
 
-@passing("block")
+@passing(ON_ANY_MACHINE)
 def keep_wide(func: Func) -> Func:
     """Round chains of ops on halves once, at their end."""
     rules = [*map_in_f32, *select_in_f32, *move_in_f32, *cast_without_rounding]
@@ -152,7 +154,7 @@ def contract_product(op: Op, uses: dict[Value, int]) -> Replacement | None:
     return None
 
 
-@passing("block")
+@passing(ON_ANY_MACHINE)
 def fuse_multiply_add(func: Func) -> Func:
     """One rounding for a product and the sum that it goes into."""
     uses = use_counts(func)
