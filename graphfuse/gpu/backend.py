@@ -97,7 +97,7 @@ class Backend:
             most_repeated=machine.gpu.memory.most_repeated,
             computes_places=True,
             gathers=True,
-            joins_small=True,
+            joins_at_once=True,
             turns_rows=True,
             saved_together=saved_together(machine, ranges),
             why_not_graft=why_not_graft(loops, copies_tiles=machine.has_wgmma),

@@ -433,11 +433,11 @@ def test_an_op_joins_the_kernel_whose_result_is_larger(last: str) -> None:
     ("rows", "before", "wanted"),
     [
         (64, "exp", ["pointwise: exp concat"]),
-        (1 << 20, "exp", ["pointwise: exp", "stack: concat"]),
+        (1 << 20, "exp", ["pointwise: exp concat"]),
         (64, "contract", ["contraction: contract", "stack: concat"]),  # it writes its part
     ],
 )
-def test_small_tensors_are_joined_by_one_kernel(rows: int, before: str, wanted: list[str]) -> None:
+def test_elementwise_work_is_joined_by_one_kernel(rows: int, before: str, wanted: list[str]) -> None:
     how = {"exp": "exp(%x)", "contract": 'contract(%x, %w) {spec = "mk,kn->mn"}'}[before]
     part = parted(
         f"%x: tensor<{rows}x8xf32>, %w: tensor<8x8xf32>",
@@ -446,7 +446,7 @@ def test_small_tensors_are_joined_by_one_kernel(rows: int, before: str, wanted: 
         %c = graph.concat(%e, %x) {{axis = 0}} : tensor<{2 * rows}x8xf32>
         return(%c)""",
         "",
-        joins_small=True,
+        joins_at_once=True,
     )
     assert shapes(part) == wanted
 

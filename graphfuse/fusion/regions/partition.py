@@ -161,11 +161,8 @@ class _Partitioner:
             yield Group(next(numbers), SPECIAL.get(op.kind, kind), ops, domain, axes)
 
     def _is_joined_at_once(self, op: Op) -> bool:
-        """Whether a concat takes less than a launch, and is of elementwise work alone: other work writes its part."""
-        prices = self.rules.costs
-        if not self.rules.joins_small or len(op.operands) > JOINED:
-            return False
-        if 2 * self.costs.nbytes(op.result) * prices.byte > prices.launch:
+        """Whether a concat is of elementwise work alone: other work writes its part."""
+        if not self.rules.joins_at_once or len(op.operands) > JOINED:
             return False
         seen, stack = set[Op](), [op]
         while stack:

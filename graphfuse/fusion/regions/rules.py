@@ -68,8 +68,8 @@ class Rules:
     """Whether scatters compute indices that they read once: a GPU's threads do, a CPU makes updates one by one."""
     gathers: bool = False
     """Whether kernels shorter than their launch, over one domain, are one whatever they read."""
-    joins_small: bool = False
-    """Whether one kernel joins tensors whose bytes take less time than a launch, asking each position whose it is."""
+    joins_at_once: bool = False
+    """Whether one kernel joins tensors, asking each position whose it is: a GPU's threads do so while they wait."""
     turns_rows: bool = False
     """Whether reductions write results in another order of their dims: a GPU's threads exchange what they hold."""
     saved_together: SavedTogether = never_together
