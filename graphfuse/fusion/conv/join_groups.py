@@ -45,13 +45,13 @@ def joined_groups(func: Func, costs: Costs, launch_us: float) -> Func:
 
 
 def _counts(op: Op) -> list[int]:
-    """How many groups could be one."""
+    """How many groups could be one; groups of one result are no products of matrices."""
     if op.kind is not graph.conv or op.attrs.get("layout") != "nhwc":
         return []
     if any(tensor_of(v).elem not in (F16, BF16) for v in op.operands):
         return []
     groups, (*_, channels, out) = attr_int(op, "groups", 1), tensor_of(op.operands[1]).shape
-    if groups == 1 or not isinstance(channels, int) or not isinstance(out, int) or channels < LEAST:
+    if groups in (1, out) or not isinstance(channels, int) or not isinstance(out, int) or channels < LEAST:
         return []
     return [n for n in range(2, groups + 1) if groups % n == 0 and n * channels <= LINE]
 
