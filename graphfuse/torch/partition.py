@@ -6,6 +6,7 @@ such an operator reads would always be kept: a tanh for its detached self, f32 c
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -34,14 +35,52 @@ FUSED = (
     aten.nll_loss2d_backward, aten.nll_loss2d_forward, aten.nll_loss_backward, aten.nll_loss_forward,
 )  # fmt: skip
 """Kept, but what they read may be computed as they read it."""
+BATCH_NORMS = (
+    aten._native_batch_norm_legit_functional.default, aten._batch_norm_with_update_functional.default,
+    aten._native_batch_norm_legit.no_stats,
+)  # fmt: skip
+"""Operators that return a batch normalised, its mean and its inverse deviation."""
 
 
 def partition(joint: fx.GraphModule, inputs: Sequence[Any], **how: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
     """The forward and the backward of a graph for both."""
+    for node in [n for n in joint.graph.nodes if n.target in BATCH_NORMS]:
+        _normalise_by_itself(node)
+    joint.graph.lint()
     with _what_fuses():
         forward, backward = partitioners.min_cut_rematerialization_partition(joint, inputs, compiler="inductor", **how)
     note_any_order(forward, backward)
     return forward, backward
+
+
+def _normalise_by_itself(norm: fx.Node) -> None:
+    """Make of a batch and its statistics what a batch norm returns first: a backward may do that again."""
+    given = dict(zip((a.name for a in norm.target._schema.arguments), norm.args, strict=False)) | norm.kwargs
+    x, outs = given["input"], {n.args[1]: n for n in norm.users if n.target is operator.getitem}
+    vals, wide = norm.meta["val"], torch.promote_types(x.meta["val"].dtype, torch.float32)
+    if not given.get("training", True) or 0 not in outs or {v.dtype for v in vals[1:3]} != {wide}:
+        return
+
+    def call(fn: Any, *args: Any, **kwargs: Any) -> fx.Node:
+        val = fn(*(a.meta["val"] if isinstance(a, fx.Node) else a for a in args), **kwargs)
+        node = norm.graph.call_function(fn, args, kwargs)
+        node.meta = {**norm.meta, "val": val}
+        return node
+
+    def by_channel(v: fx.Node) -> fx.Node:
+        v = v if v.meta["val"].dtype == wide else call(aten._to_copy.default, v, dtype=wide)
+        return call(aten.view.default, v, [-1, *(1,) * (x.meta["val"].dim() - 2)])
+
+    with norm.graph.inserting_before(norm.next):
+        # in the order that the operator rounds in
+        x = x if x.meta["val"].dtype == wide else call(aten._to_copy.default, x, dtype=wide)
+        mean, inverse = (by_channel(call(operator.getitem, norm, i)) for i in (1, 2))
+        y = call(aten.mul.Tensor, call(aten.sub.Tensor, x, mean), inverse)
+        for fn, name in ((aten.mul.Tensor, "weight"), (aten.add.Tensor, "bias")):
+            y = y if given[name] is None else call(fn, y, by_channel(given[name]))
+        y = y if vals[0].dtype == wide else call(aten._to_copy.default, y, dtype=vals[0].dtype)
+    outs[0].replace_all_uses_with(y)
+    norm.graph.erase_node(outs[0])
 
 
 @contextmanager
