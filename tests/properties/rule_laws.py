@@ -56,6 +56,7 @@ DOES_NOT_RUN = (GraphfuseError, IndexError, ValueError, OverflowError, MemoryErr
 """What the interpreter raises for programs that mean nothing."""
 FEW = 6
 """Elements of which most say nothing."""
+_EXTREMES = ("graph.max", "graph.min", "graph.topk")
 _OF_SIGNED_ZERO = ("div", "pow", "atan2", "bitcast", "sqrt")
 
 
@@ -83,7 +84,7 @@ def has_steps(func: Func) -> bool:
 def has_extremes(func: Func) -> bool:
     """Whether the larger or the smaller of 0.0 and -0.0 may be asked for, which is either."""
     return any(
-        _of_floats(op) and (op.kind.name in ("graph.max", "graph.min") or op.attrs.get("kind") in ("max", "min"))
+        _of_floats(op) and (op.kind.name in _EXTREMES or op.attrs.get("kind") in ("max", "min"))
         for op in func.walk()
     )
 

@@ -24,8 +24,8 @@ MOST = 40
 """Inputs of one operator."""
 EVERY = 24
 """Operators of which one is tried each time; all in `full`."""
-KILLED = ("linalg.ldl_solve", "nn.functional.ctc_loss")
-"""Operators of which eager torch 2.13 ends the process when an index is wrong."""
+KILLED = ("linalg.ldl_solve", "nn.functional.ctc_loss", "lu_unpack")
+"""Operators of which eager torch 2.13 reads beyond an input that does not fit, or ends the process."""
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def operators():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch.testing._internal.common_methods_invocations import op_db
-    return op_db
+    return [op for op in op_db if "backward" not in op.name]  # `why_refused` asks of no gradients
 
 
 def changed(leaves):
