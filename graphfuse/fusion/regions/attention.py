@@ -51,6 +51,8 @@ def find_attention(flow: Dataflow, *, on_gpu: bool = False) -> list[Attention]:
 
 
 def _match(flow: Dataflow, output: Op, order: dict[Op, int], *, stores_rows: bool) -> Attention | None:
+    if not tensor_of(output.result).elem.is_float:
+        return None
     for i, probabilities in enumerate(output.operands):
         between = _between(flow, probabilities, output, order, stores_rows=stores_rows)
         if between is None:
