@@ -92,6 +92,7 @@ class WgmmaTile:
 TILES = (
     WgmmaTile(128, 192, pingpong=True), WgmmaTile(128, 256, rows=2), WgmmaTile(128, 192, pingpong=True, rows=2),
     WgmmaTile(256, 128), WgmmaTile(256, 128, columns=2), WgmmaTile(128, 256), WgmmaTile(128, 192),
+    WgmmaTile(128, 208), WgmmaTile(128, 176, pingpong=True), WgmmaTile(128, 160), WgmmaTile(128, 144),
     WgmmaTile(128, 128), WgmmaTile(128, 128, pingpong=True), WgmmaTile(64, 256, pingpong=True),
     WgmmaTile(64, 192, pingpong=True), WgmmaTile(128, 96), WgmmaTile(64, 128), WgmmaTile(64, 128, pingpong=True),
     WgmmaTile(64, 128, per_multiprocessor=2), WgmmaTile(64, 96), WgmmaTile(64, 64, per_multiprocessor=2),

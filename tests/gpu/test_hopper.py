@@ -252,12 +252,14 @@ REGIONS = {
     ),
 }
 SHARED = (WgmmaTile(64, 128, rows=2), WgmmaTile(64, 128, columns=2))
+ODD = (WgmmaTile(128, 144), WgmmaTile(128, 208), WgmmaTile(128, 176, pingpong=True))
+"""Of columns that are no multiple of a line of shared memory."""
 
 
 @pytest.mark.some(8)
 @pytest.mark.parametrize(
     ("name", "tile"),
-    [*((n, None) for n in REGIONS), *((n, t) for n in REGIONS if "number" in n for t in SHARED)],
+    [*((n, None) for n in REGIONS), *((n, t) for n in REGIONS if "number" in n for t in (*SHARED, *ODD))],
     ids=str,
 )
 def test_regions(name, tile, monkeypatch):
