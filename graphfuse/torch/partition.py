@@ -53,7 +53,7 @@ def partition(joint: fx.GraphModule, inputs: Sequence[Any], **how: Any) -> tuple
     return forward, backward
 
 
-def _normalise_by_itself(norm: fx.Node) -> None:
+def _normalise_by_itself(norm: Any) -> None:
     """Make of a batch and its statistics what a batch norm returns first: a backward may do that again."""
     given = dict(zip((a.name for a in norm.target._schema.arguments), norm.args, strict=False)) | norm.kwargs
     x, outs = given["input"], {n.args[1]: n for n in norm.users if n.target is operator.getitem}
@@ -61,13 +61,13 @@ def _normalise_by_itself(norm: fx.Node) -> None:
     if not given.get("training", True) or 0 not in outs or {v.dtype for v in vals[1:3]} != {wide}:
         return
 
-    def call(fn: Any, *args: Any, **kwargs: Any) -> fx.Node:
+    def call(fn: Any, *args: Any, **kwargs: Any) -> Any:
         val = fn(*(a.meta["val"] if isinstance(a, fx.Node) else a for a in args), **kwargs)
         node = norm.graph.call_function(fn, args, kwargs)
         node.meta = {**norm.meta, "val": val}
         return node
 
-    def by_channel(v: fx.Node) -> fx.Node:
+    def by_channel(v: Any) -> Any:
         v = v if v.meta["val"].dtype == wide else call(aten._to_copy.default, v, dtype=wide)
         return call(aten.view.default, v, [-1, *(1,) * (x.meta["val"].dim() - 2)])
 

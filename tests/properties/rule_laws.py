@@ -84,8 +84,7 @@ def has_steps(func: Func) -> bool:
 def has_extremes(func: Func) -> bool:
     """Whether the larger or the smaller of 0.0 and -0.0 may be asked for, which is either."""
     return any(
-        _of_floats(op) and (op.kind.name in _EXTREMES or op.attrs.get("kind") in ("max", "min"))
-        for op in func.walk()
+        _of_floats(op) and (op.kind.name in _EXTREMES or op.attrs.get("kind") in ("max", "min")) for op in func.walk()
     )
 
 
