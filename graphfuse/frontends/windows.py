@@ -65,11 +65,13 @@ class Window:
             input_dilation=(1,) * self.rank, groups=groups, **({"elem": elem} if elem else {}),
         )  # fmt: skip
 
-    def spread(self, e: Emitter, y: Value, w: Value, groups: int, extra: tuple[int, ...]) -> Value:
+    def spread(
+        self, e: Emitter, y: Value, w: Value, groups: int, extra: tuple[int, ...], elem: Scalar | None = None
+    ) -> Value:
         """The adjoint of a convolution, a transposed one; `extra` elements are added at the end of each dim."""
         return e(
             graph.conv, y, adjoint_weight(e, w, groups), strides=(1,) * self.rank,
             low=tuple(r - p for r, p in zip(self.reach, self.low, strict=True)),
             high=tuple(r - p + more for r, p, more in zip(self.reach, self.high, extra, strict=True)),
-            dilation=self.dilation, input_dilation=self.strides, groups=groups,
+            dilation=self.dilation, input_dilation=self.strides, groups=groups, **({"elem": elem} if elem else {}),
         )  # fmt: skip

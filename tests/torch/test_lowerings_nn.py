@@ -78,9 +78,13 @@ def test_convolution_of_halves(dtype, compiled_in_training):
 
 
 @pytest.mark.parametrize("dtype", [bf16, f16])
-def test_a_convolution_and_its_bias_are_rounded_once(dtype):
-    given = (torch.randn(s).to(dtype) for s in ((2, 11, 20, 20), (24, 11, 3, 3), (24,)))
-    call = conv(padding=1)
+@pytest.mark.parametrize(
+    ("call", "weight"),
+    [(conv(padding=1), (24, 11)), (transposed(padding=1), (11, 24)), (transposed(stride=2), (11, 24))],
+    ids=["plain", "transposed", "transposed by 2"],
+)
+def test_a_convolution_and_its_bias_are_rounded_once(call, weight, dtype):
+    given = (torch.randn(s).to(dtype) for s in ((2, 11, 20, 20), (*weight, 3, 3), (24,)))
     with torch.no_grad():
         x, w, b = given
         found = torch.compile(call, backend="graphfuse")(x, w, b)

@@ -87,16 +87,17 @@ def with_ends(c: Call, x: Value, low: Sequence[Dim], high: Sequence[Dim], outsid
 
 @lowers(aten.convolution.default)
 def convolution(c: Call, input: Value, weight: Value, bias: Value | None, how: Convolution) -> Value:
-    """Rounded once, with its bias; twice if it is transposed, which moves elements before a bias is added."""
+    """Rounded once, with its bias."""
     e, w, groups = c.e, how.window(c, weight), how.groups
     c.want(not (reason := torch_is_faster(c, how.groups, gradient=False)), reason)
     wide = wide_elem(c.elem)
+    elem = wide if bias is not None and wide != c.elem else None
     if how.transposed:
         extra = spread_over(how.output_padding, w.rank)
         c.want(all(isinstance(p, int) for p in extra), "the output padding is no number")
-        out = w.spread(e, input, weight, groups, extra)
+        out = w.spread(e, input, weight, groups, extra, elem)
     else:
-        out = w.convolve(e, input, weight, groups, wide if bias is not None and wide != c.elem else None)
+        out = w.convolve(e, input, weight, groups, elem)
     if bias is None:
         return out
     per_channel = e.reshape(e.cast(bias, wide), (shape_of(bias)[0], *(1,) * w.rank))
