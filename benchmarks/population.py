@@ -500,10 +500,17 @@ class Worker:
 def rows_of(
     args: Any, families: Mapping[str, Family], env: Mapping[str, str], numbers: Iterator[int]
 ) -> Iterator[dict[str, Any]]:
-    """Rows of numbered cases: some are compiled and checked side by side, then each is timed alone."""
+    """Rows of numbered cases: some are compiled and checked side by side, then each is timed alone.
+
+    The next are compiled meanwhile, but where they would share the cores of what is timed.
+    """
     until, seconds = time.monotonic() + args.budget, SECONDS_FOR_A_CASE[args.kind]
     since, longest = time.monotonic(), seconds / 4
-    begun = [Worker(n, args, families, env) for n in islice(numbers, args.jobs)]
+
+    def begin(some: Iterable[int]) -> list[Worker]:
+        return [Worker(n, args, families, env) for n in some]
+
+    begun = begin(islice(numbers, args.jobs))
     while begun:
         left = min((until - time.monotonic()) * (1 - FOR_TIMES), seconds)
         for worker in begun:
@@ -513,12 +520,12 @@ def rows_of(
         now = time.monotonic()
         longest, since = max(longest, now - since), now
         more = islice(numbers, args.jobs) if now < until - longest / (1 - FOR_TIMES) else ()
-        following = [Worker(n, args, families, env) for n in more]
+        following = [] if args.device == "cpu" else begin(more)
         for worker in begun:
             if worker in ready:
                 worker.go(seconds)
             yield worker.ended()
-        begun = following
+        begun = begin(more) if args.device == "cpu" else following
 
 
 def rows_of_lanes(
