@@ -71,10 +71,12 @@ def _normalise_by_itself(norm: Any) -> None:
         v = v if v.meta["val"].dtype == wide else call(aten._to_copy.default, v, dtype=wide)
         return call(aten.view.default, v, [-1, *(1,) * (x.meta["val"].dim() - 2)])
 
-    with norm.graph.inserting_before(norm.next):
+    for i in outs.keys() & {1, 2}:
+        outs[0].prepend(outs[i])
+    with norm.graph.inserting_before(outs[0]):
         # in the order that the operator rounds in
         x = x if x.meta["val"].dtype == wide else call(aten._to_copy.default, x, dtype=wide)
-        mean, inverse = (by_channel(call(operator.getitem, norm, i)) for i in (1, 2))
+        mean, inverse = (by_channel(outs.get(i) or call(operator.getitem, norm, i)) for i in (1, 2))
         y = call(aten.mul.Tensor, call(aten.sub.Tensor, x, mean), inverse)
         for fn, name in ((aten.mul.Tensor, "weight"), (aten.add.Tensor, "bias")):
             y = y if given[name] is None else call(fn, y, by_channel(given[name]))
