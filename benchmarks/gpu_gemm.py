@@ -43,7 +43,8 @@ LAYOUTS = {"nt": (False, True), "nn": (False, False), "tn": (True, False), "tt":
 """Transposed or not, A then B: `nt` is x @ w.T with a weight [n, k]."""
 TILES = (
     "128x256", "256x128", "128x192", "128x128", "p128x192", "p128x128", "p64x256", "p64x192", "p64x128", "64x256",
-    "64x128", "64x64", "64x32", "64x128 persistent=2", "64x64 persistent=2", "64x32 persistent=2",
+    "128x208", "p128x176", "128x160", "128x144", "128x96", "64x128", "64x64", "64x32",
+    "64x128 persistent=2", "64x64 persistent=2", "64x32 persistent=2",
     *(f"{tile} split={s}" for s in (2, 4) for tile in ("128x128", "64x128", "64x64")),
     *(f"{tile} stream=1" for tile in ("128x256", "256x128", "128x192", "128x128")),
 )  # fmt: skip
