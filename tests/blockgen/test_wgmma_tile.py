@@ -84,8 +84,8 @@ NARROW = {
                         "p128x176": 49.9, "128x192": 51.3, "128x256": 54.1, "256x128": 56.3, "128x144": 57.1,
                         "128x208": 59.3, "128x96": 59.7, "64x256": 71.4, "p64x192": 81.7},
 }  # fmt: skip
-"""The same of f16 on an H100, whose clock falls with what it multiplies, of one run: `benchmarks.gpu_gemm --elem f16
---shapes 3004x808x4224 --tiles every`."""
+"""The same of f16 on an H100, whose clock falls with what it multiplies: through `torch.compile`, medians of one run.
+`benchmarks.gpu_gemm --elem f16 --shapes 3004x808x4224 --tiles every` times such kernels by themselves."""
 
 WINDOWS = {
     (100352, 64, 64): {"256x64": 18.9, "p128x64": 19.7, "128x64": 20.0, "64x64": 21.4, "64x64x2": 22.9},
