@@ -30,11 +30,11 @@ those of its own launch. A thread that comes late to launch i finds no positive 
 valid ticket of launch i+1. No thread has to check in: a worker that the system has not scheduled
 delays nobody.
 
-How workers wait. They spin on `work` for `SPIN_NS`, then yield the processor while a run is
-active (up to `YIELDS` times), then sleep, off the caller's processor (`executor_place_ir`). Sleepers
-raise `asleep` *before* a last look at `work`, and the caller looks at `asleep` *after* it published;
-both are sequentially consistent, so one of them sees the other. `generation` is what they sleep on,
-and it is read before `asleep` is raised, so a wake between the two is not lost.
+How workers wait. They spin on `work` for `SPIN_NS`, then look at it between yields of the processor
+for `LINGER_NS`, then sleep, off the caller's processor (`executor_place_ir`). Sleepers raise `asleep`
+*before* a last look at `work`, and the caller looks at `asleep` *after* it published; both are
+sequentially consistent, so one of them sees the other. `generation` is what they sleep on, and it is
+read before `asleep` is raised, so a wake between the two is not lost.
 """
 
 from string import Template
@@ -47,8 +47,9 @@ LAUNCH_BYTES: Final = 32
 """Of `%gf.launch`: four slots."""
 SPIN_NS: Final = 40_000
 """Chosen: longer than most gaps between the launches of a run, far shorter than a time slice."""
-YIELDS: Final = 4_000
-"""Chosen: milliseconds where nobody else wants the processor, as long as a long launch on one thread."""
+LINGER_NS: Final = 2_000_000
+"""Chosen: longer than a long launch on one thread, and than what a caller does between two runs. To wake a thread takes
+50 us and more, as long as many a run. OpenMP's threads spin for milliseconds, too, and yield to nobody."""
 
 # futex(2); an architecture that is not listed sleeps on a condition variable.
 _FUTEX_NUMBER: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
@@ -63,13 +64,13 @@ _CORE: Final = Template("""\
   work: i64, [120 x i8],        ; chunks not yet claimed (<= 0: none)
   pending: i64, [120 x i8],     ; chunks not yet finished
   launch: ptr, chunks: i64, chunk_size: i64, [104 x i8],
-  generation: i32, asleep: i32, active: i32, stop: i32, home: i32, [108 x i8], ; home: where the caller runs
+  generation: i32, asleep: i32, stop: i32, home: i32, [112 x i8], ; home: where the caller runs
   base: ptr, stride: i64, threads: i64, pid: i64, [96 x i8], ; of scratch memory; of the pool
   mutex: [128 x i8],            ; where sleeping needs one
   condition: [128 x i8],
   woken: i64, [120 x i8]        ; when sleepers were last woken, in ns
 }
-; one per worker, after the pool: its pool, its number, its pthread_t, how often yet it sleeps anywhere
+; one per worker, after the pool: its pool, its number, its pthread_t, until when it sleeps anywhere, in ns
 %gf.worker = type { pool: ptr, number: i64, handle: i64, anywhere: i64 }
 %gf.time = type { seconds: i64, part: i64 }
 
@@ -169,8 +170,8 @@ entry:
   %thread = load i64, ptr %worker->number
 spin:
   call void @gf.spin(ptr %pool)
+  %until = add i64 (call i64 @gf.now()), $linger_ns
 look:
-  %yields = phi i64 [ 0, %spin ], [ %yields_next, %yield ]
   %left = load atomic i64, ptr %pool->work monotonic, align 8
   br i1 (icmp sgt i64 %left, 0), label %participate, label %idle
 participate:
@@ -180,12 +181,11 @@ idle:
   %stop = load atomic i32, ptr %pool->stop monotonic, align 4
   br i1 (icmp ne i32 %stop, 0), label %done, label %tired
 tired:
-  %active = load atomic i32, ptr %pool->active monotonic, align 4
-  %patient = icmp ult i64 %yields, $yields
-  br i1 (and i1 (icmp ne i32 %active, 0), %patient), label %yield, label %lie_down
+  %now = call i64 @gf.now()
+  %well_placed = call i1 @gf.is_well_placed(ptr %pool, ptr %worker, i64 %now)
+  br i1 (and i1 %well_placed, (icmp slt i64 %now, %until)), label %yield, label %lie_down
 yield:
   %yielded = call i32 @sched_yield()
-  %yields_next = add i64 %yields, 1
   br label %look
 lie_down:
   %generation = load atomic i32, ptr %pool->generation seq_cst, align 4
@@ -276,7 +276,6 @@ next:
   br i1 %shared, label %found, label %scan
 found:
   call void @gf.note_home(ptr %pool)
-  store atomic i32 1, ptr %pool->active monotonic, align 4
   call void @gf.rouse(ptr %pool)
 done:
   ret void
@@ -311,7 +310,6 @@ next:
   %i_next = add i64 %i, 1
   br label %head
 done:
-  store atomic i32 0, ptr %pool->active monotonic, align 4
   ret void
 }
 
@@ -481,7 +479,7 @@ def executor_ir(arch: str = "x86_64", os: str = "linux") -> str:
         pause=pause,
         clock=6 if os == "darwin" else 1,
         spin_ns=SPIN_NS,
-        yields=YIELDS,
+        linger_ns=LINGER_NS,
         # about SPIN_NS: a pause is 10 to 50 ns, a fence that emits nothing about 1
         caller_spins=1_000 if is_x86 else 20_000,
     )

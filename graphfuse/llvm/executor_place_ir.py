@@ -12,7 +12,8 @@ a worker may be woken beside it once.
 
 Where other programs keep the other processors busy, a worker waits there for its turn, and the caller for what the
 worker took: then beside the caller is the better place, as the caller yields. So a worker that was up more than
-`BUSY_NS` after it was woken sleeps anywhere for the next `TIMES` times.
+`BUSY_NS` after it was woken sleeps anywhere for `ANYWHERE_NS`. Until then it may wait beside the caller for the next
+run, afterwards it lies down as soon as it finds itself there.
 """
 
 from string import Template
@@ -20,8 +21,9 @@ from typing import Final
 
 BUSY_NS: Final = 200_000
 """An idle processor takes some 50 us, a busy one a time slice of 3 ms."""
-TIMES: Final = 100
-"""Runs after which it is tried again whether the other processors are still busy."""
+ANYWHERE_NS: Final = 50_000_000
+"""Chosen: some time slices, of which one is lost when it is tried again whether the other processors are still busy.
+OpenMP's idle threads, which spin behind an operator of somebody else's, are gone by then."""
 
 _LINUX: Final = Template("""\
 declare i32 @sched_getcpu()
@@ -55,17 +57,25 @@ done:
   ret i1 (icmp ne i64 %any_next, 0)
 }
 
+; whether others were seen on the other processors not long ago
+define internal i1 @gf.is_crowded(ptr %worker, i64 %now) alwaysinline nounwind {
+  ret i1 (icmp slt i64 %now, (load i64, ptr %worker->anywhere))
+}
+
+; whether a worker waits where the caller does not want to run
+define internal i1 @gf.is_well_placed(ptr %pool, ptr %worker, i64 %now) nounwind {
+  %home = load atomic i32, ptr %pool->home monotonic, align 4
+  %is_apart = icmp ne i32 %home, (call i32 @sched_getcpu())
+  ret i1 (or i1 %is_apart, (call i1 @gf.is_crowded(ptr %worker, i64 %now)))
+}
+
 ; sleep, off the caller's processor if others leave room there
 define internal void @gf.lie_down(ptr %pool, ptr %worker, i32 %generation) nounwind {
 entry:
   %allowed = alloca [16 x i64]
   %elsewhere = alloca [16 x i64]
   %found = alloca [16 x i64]
-  %times = load i64, ptr %worker->anywhere
-  br i1 (icmp sgt i64 %times, 0), label %count, label %look
-count:
-  store i64 (sub i64 %times, 1), ptr %worker->anywhere
-  br label %stay
+  br i1 (call i1 @gf.is_crowded(ptr %worker, i64 (call i64 @gf.now()))), label %stay, label %look
 look:
   %home = load atomic i32, ptr %pool->home monotonic, align 4
   br i1 (icmp ult i32 %home, 1024), label %ask, label %stay
@@ -84,9 +94,10 @@ return:
   %returned = call i32 @sched_setaffinity(i32 0, i64 128, ptr %allowed)
 up:
   %woken = load atomic i64, ptr %pool->woken monotonic, align 8
-  %late = sub i64 (call i64 @gf.now()), %woken
-  %times_next = select i1 (icmp sgt i64 %late, $busy_ns), i64 $times, i64 0
-  store i64 %times_next, ptr %worker->anywhere
+  %now = call i64 @gf.now()
+  br i1 (icmp sgt i64 (sub i64 %now, %woken), $busy_ns), label %crowded, label %done
+crowded:
+  store i64 (add i64 %now, $anywhere_ns), ptr %worker->anywhere
   br label %done
 stay:
   call void @gf.sleep(ptr %pool, i32 %generation)
@@ -99,6 +110,10 @@ define internal void @gf.note_home(ptr %pool) alwaysinline nounwind {
   ret void
 }
 
+define internal i1 @gf.is_well_placed(ptr %pool, ptr %worker, i64 %now) alwaysinline nounwind {
+  ret i1 true
+}
+
 define internal void @gf.lie_down(ptr %pool, ptr %worker, i32 %generation) alwaysinline nounwind {
   call void @gf.sleep(ptr %pool, i32 %generation)
   ret void
@@ -106,11 +121,11 @@ define internal void @gf.lie_down(ptr %pool, ptr %worker, i32 %generation) alway
 
 
 def place_ir(os: str) -> str:
-    """Return `gf.note_home` and `gf.lie_down`, to go with `executor_ir`'s types and `gf.sleep`.
+    """Return `gf.note_home`, `gf.is_well_placed` and `gf.lie_down`, to go with `executor_ir`'s types and `gf.sleep`.
 
     Args:
         os: `linux`, or another, where threads sleep wherever they are.
     """
     if os != "linux":
         return _ELSEWHERE
-    return _LINUX.substitute(busy_ns=BUSY_NS, times=TIMES)
+    return _LINUX.substitute(busy_ns=BUSY_NS, anywhere_ns=ANYWHERE_NS)

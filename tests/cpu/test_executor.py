@@ -14,8 +14,8 @@ import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from graphfuse.llvm.executor_ir import LAUNCH_BYTES, executor_ir
-from graphfuse.llvm.executor_place_ir import TIMES
+from graphfuse.llvm.executor_ir import LAUNCH_BYTES, LINGER_NS, executor_ir
+from graphfuse.llvm.executor_place_ir import ANYWHERE_NS
 
 KERNELS = """
 ; args: { ptr counts }: one count per program, and never two threads on one program
@@ -284,13 +284,14 @@ def test_workers_sleep_off_the_callers_processor_and_get_it_back() -> None:
     handle = executor().create(2)
     (worker,) = (int(task.name) for task in set(Path("/proc/self/task").iterdir()) - before)
     launches = launch_array([("empty", None, 64, 1)] * 10)
+    asleep = 2 * LINGER_NS
     try:
         for home in sorted(allowed)[:2] * 3:
             os.sched_setaffinity(0, {home})
             rest = (allowed - {home}) or allowed
-            for _ in range(TIMES * 5):  # where others keep the processor busy, it tries again after so many
+            for _ in range(5 * ANYWHERE_NS // asleep):  # where others keep the processor busy, it tries again after that
                 executor().run(handle, launches, 10)
-                time.sleep(0.002)
+                time.sleep(asleep * 1e-9)
                 if (os.sched_getaffinity(worker), processor_of(worker) in rest) == (rest, True):
                     break
             else:
@@ -299,7 +300,7 @@ def test_workers_sleep_off_the_callers_processor_and_get_it_back() -> None:
         os.sched_setaffinity(worker, {home})
         for _ in range(3):
             executor().run(handle, launches, 10)
-            time.sleep(0.002)
+            time.sleep(asleep * 1e-9)
             assert os.sched_getaffinity(worker) == {home}
     finally:
         os.sched_setaffinity(0, allowed)
