@@ -3,32 +3,56 @@
 from __future__ import annotations
 
 from graphfuse.blockgen.index import Index
-from graphfuse.blockgen.kernel import Kernel, element_of
+from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, for_piece, programs, scan_tile
 from graphfuse.blockgen.scans import Scan
 from graphfuse.blockgen.tiling import pieces
 from graphfuse.dialects import graph
+from graphfuse.dialects.elementwise import DEAR_KINDS
 from graphfuse.ir.core import Func, Value
-from graphfuse.symbolic import Dim
+from graphfuse.symbolic import Dim, bounds, ceildiv, minimum
 
 SCANNED = 4
 """Vectors of a line that are scanned at once."""
+PROGRAMS = 32
+"""Of lines side by side, as many as most CPUs have cores, where each still has vectors of them."""
+DEAR_NS = 16
+"""Of a step that takes an exponential and a logarithm."""
 
 
 def emit(kernel: Kernel) -> Func:
-    """A program for each part of a line, in tiles; of a tile of lines side by side, when the axis is not innermost."""
+    """A program for each part of a line, in tiles; of lines side by side, when the axis is not innermost."""
     (op,) = (op for op in kernel.body.ops if op.kind is graph.cumulate)
     scan = Scan.of(op)
-    outer = scan.outer
-    lines = None if scan.axis == len(outer) else outer.pop()
-    grid, (*at, part) = programs(kernel, [*outer, scan.parts])
-    if lines is None:
-        _scan_line(kernel, scan, tuple(at), part)
-    else:
-        vector = kernel.machine.lanes(element_of(scan.op.result))
-        for piece in pieces(lines, vector * 2, vector):
-            for_piece(kernel, piece, lambda place, _: _scan_lines(kernel, scan, (*at, place), part))
-    return kernel.finish(grid, scan.part * (1 if lines is None else lines))
+    ns = DEAR_NS if scan.kind in DEAR_KINDS else 1
+    if scan.axis < len(scan.outer):
+        return _emit_lines(kernel, scan, ns)
+    grid, (*at, part) = programs(kernel, [*scan.outer, scan.parts])
+    _scan_line(kernel, scan, tuple(at), part)
+    return kernel.finish(grid, scan.part * ns)
+
+
+def _emit_lines(kernel: Kernel, scan: Scan, ns: int) -> Func:
+    """A program for as many lines as a part of which fits its cache, or fewer, for enough programs."""
+    *outer, lines = scan.outer
+    out = element_of(scan.op.result)
+    vector, ranges = kernel.machine.lanes(out), kernel.space.ranges
+    width = vector * 2
+    part, every, others = (bounds(dim, ranges)[1] for dim in (scan.part, lines, positions([*outer, scan.parts])))
+    held = min(kernel.machine.core.chunk, kernel.machine.l2_bytes // (4 * out.bytes) // max(1, part))
+    fair = -(-every // -(-PROGRAMS // max(1, others)))
+    count = max(1, min(held, -(-fair // width) * width) // width) * width
+    grid, (*at, part_of_line, chunk) = programs(kernel, [*outer, scan.parts, ceildiv(lines, count)])
+    here: Dim = lines
+    if not isinstance(lines, int) or lines > count:
+        here = kernel.ev.bind("size", 1, count, kernel.ev.index(minimum(lines - chunk * count, count)))
+
+    def some(place: Dim, _: Carried) -> None:
+        _scan_lines(kernel, scan, (*at, place), part_of_line)
+
+    for piece in pieces(here, width, vector):
+        for_piece(kernel, piece, some, start=chunk * count)
+    return kernel.finish(grid, scan.part * count * ns)
 
 
 def _scan_line(kernel: Kernel, scan: Scan, at: Index, part: Dim) -> None:

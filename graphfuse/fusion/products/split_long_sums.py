@@ -100,8 +100,8 @@ CORES = 32
 many there are."""
 LEAST_PARTS = 4
 """Parts of a line that is scanned in parts: its elements are read once more."""
-SCANNED_ON_CPU = 1 << 15
-"""Elements that a program of a CPU scans alone."""
+SCANNED_ON_CPU, BESIDE_ON_CPU = 1 << 15, 1 << 11
+"""Elements that a program of a CPU scans alone, and lines side by side that it has at most."""
 LOG_OF_SUM = 4
 """A step of `logaddexp` takes as long as so many elements of other scans, or longer: its parts are as much shorter."""
 SCANNED_ALONE = 1 << 15
@@ -677,7 +677,7 @@ def share_sums(
 @passing("graph")
 def split_long_reductions(func: Func, *, programs: int = CORES) -> Func:
     """The same for a CPU, and for reductions alone: products share their rows and columns out among threads."""
-    known = Programs(programs, func.ranges, scanned=SCANNED_ON_CPU, beside=1 << 31, scan_parts=programs)
+    known = Programs(programs, func.ranges, scanned=SCANNED_ON_CPU, beside=BESIDE_ON_CPU, scan_parts=programs)
     return _split_by(func, ON_CPU, known)
 
 
