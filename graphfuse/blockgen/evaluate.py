@@ -87,6 +87,8 @@ class Evaluator:
         self._mask: Value | None = None
         self.unrolled_taps = 4
         """Of a window along one dim, at most: more are a loop."""
+        self.accumulators = 0
+        """Elements of partial results of a loop, at least: with fewer lanes there are several of each."""
 
     # scopes
 
@@ -509,8 +511,22 @@ class Evaluator:
             left_over = mod(first, run)
             return acc if left_over == 0 else plus_run(count * run, left_over, acc)
 
+        chains = max(1, self.accumulators // math.prod(shape or (1,)))
+
         def along(count: Dim, rest: Sequence[Dim], at: tuple[Dim, ...], of: Dim, acc: Value) -> Value:
-            (out,) = self.loop("r", count, lambda var, carried: [nest(rest, (*at, of + var), carried[0])], [acc])
+            done: Dim = 0
+            if chains > 1 and not rest and isinstance(count, int) and count >= 2 * chains:
+                done = count - count % chains
+
+                def together(var: Dim, carried: Sequence[Value]) -> list[Value]:
+                    return [nest((), (*at, of + var * chains + i), c) for i, c in enumerate(carried)]
+
+                acc, *others = self.loop("r", count // chains, together, [acc, *[start] * (chains - 1)])
+                for other in others:
+                    acc = self.emit(block.ELEMENTWISE[COMBINE[kind]], acc, other)
+            (out,) = self.loop(
+                "r", count, lambda var, carried: [nest(rest, (*at, of + var), carried[0])], [acc], start=done
+            )
             return out
 
         return self.cast(nest(list(dims), (), start), elem)

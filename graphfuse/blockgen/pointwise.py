@@ -23,12 +23,16 @@ from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, for_piece, programs
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.tiling import Piece, cost_per_element, pieces, pointwise_width
-from graphfuse.dialects import block
-from graphfuse.ir.core import Func
-from graphfuse.symbolic import Dim, ceildiv, minimum, sym
+from graphfuse.dialects import block, graph
+from graphfuse.ir.core import Func, Op, attr_ints
+from graphfuse.symbolic import Dim, ceildiv, minimum, product, sym
 
 MAX_PARTS = 64
 """Operands side by side in the innermost dim that get tiles of their own; code grows with each."""
+ACCUMULATORS = 4
+"""Vectors of partial sums that hide an addition's latency (2 to 4 cycles, two of them at once)."""
+UNKNOWN = 64
+"""Elements of a sum over dims that are not known."""
 
 
 def emit(kernel: Kernel) -> Func:
@@ -40,13 +44,15 @@ def emit(kernel: Kernel) -> Func:
         kernel.store_outputs((0,) * len(domain), domain)
         return kernel.finish(1, 10)
     ops = kernel.work
-    core, cost = kernel.machine.core, cost_per_element(kernel.machine.core, ops)
+    core = kernel.machine.core
+    cost = cost_per_element(core, ops) + core.element_ns * sum(map(_summed, ops))
     outer, inner = dims[:-1], dims[-1]
     elem = element_of(kernel.outputs[0])
     vector = kernel.machine.lanes(elem)
     if (dense := _turned(found, dims, names, vector)) is not None:
         return _squares(kernel, dims, dense, domain, vector, cost)
     width = pointwise_width(kernel.machine, elem, ops, len(kernel.body.params.types))
+    kernel.ev.accumulators = ACCUMULATORS * vector
     chunks: Dim = 1
     extent = inner.extent
     if not isinstance(extent, int) or extent > core.chunk:
@@ -71,6 +77,15 @@ def emit(kernel: Kernel) -> Func:
         for_piece(kernel, piece, store, start=start)
     per_program = extent if chunks == 1 else core.chunk
     return kernel.finish(grid, per_program * max(1, round(cost * 16)) // 16)
+
+
+def _summed(op: Op) -> int:
+    """Elements for each result of a reduction; none of another op."""
+    if op.kind is not graph.reduce:
+        return 0
+    shape = shape_of(op.operands[0])
+    count = product([shape[a] for a in attr_ints(op, "axes")])
+    return count if isinstance(count, int) else UNKNOWN
 
 
 def _turned(found: Accesses, dims: Sequence[Merged], names: Sequence[str], vector: int) -> int | None:
