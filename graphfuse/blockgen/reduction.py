@@ -193,7 +193,7 @@ class RowKernel:
         """One walk, in which what is dear and read again is kept."""
         (x,) = op.operands
         if not self._is_worth_keeping(x):
-            self.fold([op])
+            self._total(op, self.value)
             return
         scratch = self._scratch(x)
 
@@ -202,8 +202,16 @@ class RowKernel:
             self.kernel.ev.store(scratch, self.output_index(x, self.index(row)), got)
             return got
 
-        self.fold([op], kept)
+        self._total(op, kept)
         self.kernel.ev.leaves[x] = scratch
+
+    def _total(self, op: Op, at: Callable[[Value, Index], Value]) -> None:
+        if not self.columns:
+            self.fold([op], at)
+            return
+        (x,) = op.operands
+        term, elem = partial(at, x), element_of(x)
+        self.remember(op, self.kernel.ev.reduction(str(op.attrs["kind"]), elem, self.extents, term, self.at))
 
     def _is_worth_keeping(self, value: Value) -> bool:
         """Whether a reduced value is dear and read again by later passes, so that a copy of the row pays."""
