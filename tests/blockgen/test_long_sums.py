@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from graphfuse import compiler
 from graphfuse.dialects import graph
-from graphfuse.fusion.products.split_long_sums import Programs, scan_in_parts
+from graphfuse.fusion.products.split_long_sums import Programs, scan_in_parts, split_long_reductions
 from graphfuse.interp.arrays import COMBINE
 from graphfuse.interp.graph import run
 from graphfuse.ir.rewrite import sweep
@@ -114,3 +115,43 @@ def test_a_scan_of_many_parts_scans_their_totals_in_parts(how):
     assert [op.attrs.get("part") for op in split.walk() if op.kind is graph.cumulate] == [None, 8, 8]
     x = np.arange(2000, dtype=np.int32).reshape(1000, 2)
     np.testing.assert_array_equal(*run(func, x), *run(split, x))
+
+
+DEEP = {
+    "mk,kn->mn": ("50x4608", "4608x48"),
+    "km,kn->mn": ("5003x49", "5003x51"),  # a prime: a product of what is left over
+    "mk,nk->mn": ("65x6000", "48x6000"),
+    "bmk,bkn->bmn": ("2x48x5001", "2x5001x70"),
+    "mak,akn->mn": ("48x3x1600", "3x1600x50"),
+}
+
+
+@pytest.mark.parametrize("elem", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize("spec", DEEP)
+def test_a_product_along_a_deep_dim(spec, elem):
+    shapes = DEEP[spec]
+    a, b = (f"{n}: {s}x{elem}" for n, s in zip("ab", shapes, strict=True))
+    func = graph_func(f"{a}, {b}", f'p = contract(a, b) {{spec = "{spec}"}}; y = neg(p); return(y)')
+    rng, dtype = np.random.default_rng(0), {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}[elem]
+    a, b = (rng.uniform(0, 1, tuple(map(int, s.split("x")))).astype(dtype) for s in shapes)
+    want = -np.einsum(spec, a.astype(np.float64), b.astype(np.float64))
+    unit = {"f32": 12 * ONE_SUM, "f16": 2.0**-10, "bf16": 2.0**-7}[elem]
+    assert np.abs(results(func, a=a, b=b).astype(np.float64) / want - 1).max() <= unit
+
+
+@pytest.mark.parametrize(
+    ("shapes", "parts"),
+    [
+        (("64x9216", "9216x64"), [6]),  # 1,536 of each
+        (("64x5003", "5003x64"), [4]),  # and three of a product of their own
+        (("64x4607", "4607x64"), []),  # a panel of columns stays in the cache
+        (("47x9216", "9216x64"), []),  # too few rows to read a panel again
+        (("64x9216", "9216x47"), []),
+    ],
+)
+def test_a_product_is_split_where_a_panel_does_not_stay_in_the_cache(shapes, parts):
+    a, b = shapes
+    func = graph_func(f"a: {a}xf32, b: {b}xf32", 'y = contract(a, b) {spec = "mk,kn->mn"}; return(y)')
+    split = split_long_reductions(func)
+    made = [op.operands[0].type.shape for op in split.walk() if op.kind is graph.reduce]
+    assert [shape[0] for shape in made] == parts

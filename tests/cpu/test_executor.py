@@ -289,7 +289,7 @@ def test_workers_sleep_off_the_callers_processor_and_get_it_back() -> None:
         for home in sorted(allowed)[:2] * 3:
             os.sched_setaffinity(0, {home})
             rest = (allowed - {home}) or allowed
-            for _ in range(5 * ANYWHERE_NS // asleep):  # where others keep the processor busy, it tries again after that
+            for _ in range(5 * ANYWHERE_NS // asleep):  # where others keep the processor busy, it tries again then
                 executor().run(handle, launches, 10)
                 time.sleep(asleep * 1e-9)
                 if (os.sched_getaffinity(worker), processor_of(worker) in rest) == (rest, True):
