@@ -100,6 +100,7 @@ MICRO: dict[str, Micro] = {
     "masked_softmax": Micro(_masked_softmax, ((12, 512, 512), (512, 512))),
     "full_sum": Micro(lambda x: x.sum(), (ROWS,)),
     "transpose_add": Micro(lambda x, y: (x.t() + y).contiguous(), ((2048, 1024), (1024, 2048))),
+    "deep_product": Micro(lambda x, y: x @ y, ((1000, 6000), (6000, 100))),
     "tiny": Micro(lambda x, y: torch.relu(x * y + 1).sum(-1), ((4, 8), (4, 8))),
 }
 

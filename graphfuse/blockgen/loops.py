@@ -8,9 +8,9 @@ from itertools import pairwise
 
 from graphfuse.blockgen.evaluate import Evaluator, Yielded, accumulator, lane_over
 from graphfuse.blockgen.index import Index, unravel
-from graphfuse.blockgen.kernel import Kernel, positions
+from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.scans import Scan
-from graphfuse.blockgen.tiling import Piece
+from graphfuse.blockgen.tiling import Piece, pieces
 from graphfuse.dialects import block
 from graphfuse.dialects.elementwise import COMBINE, ROUNDED_KINDS, neutral
 from graphfuse.ir.core import Op, Value, tensor_of, tile_of
@@ -68,6 +68,23 @@ def for_piece(kernel: Kernel, piece: Piece, body: AtPosition, init: Carried = ()
             return body(position, carried)
 
     return ev.loop("t", piece.count, tile, init)
+
+
+def side_by_side(
+    kernel: Kernel, outer: Sequence[Dim], across: Dim, count: int, width: int, body: Callable[[Index, Dim], None]
+) -> Dim:
+    """A grid of one program for each index of `outer` and `count` places of `across`: its size.
+
+    `body(index, place)` emits a tile of places, of `width` lanes or fewer.
+    """
+    ev, vector = kernel.ev, kernel.machine.lanes(element_of(kernel.outputs[0]))
+    grid, (*at, chunk) = programs(kernel, [*outer, ceildiv(across, count)])
+    here: Dim = across
+    if not isinstance(across, int) or across > count:
+        here = ev.bind("size", 1, count, ev.index(minimum(across - chunk * count, count)))
+    for piece in pieces(here, width, vector):
+        for_piece(kernel, piece, lambda place, _: body(tuple(at), place), start=chunk * count)
+    return grid
 
 
 def nest(ev: Evaluator, shape: Sequence[Dim], body: AtIndex, init: Carried = ()) -> Carried:

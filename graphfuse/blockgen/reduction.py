@@ -20,12 +20,12 @@ from graphfuse.blockgen.access import AccessAnalysis, Accesses, Merged, Walk, me
 from graphfuse.blockgen.evaluate import Leaf
 from graphfuse.blockgen.index import Index, reshape_index, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import AtIndex, Carried, Fold, fold_row, for_piece, nest, programs
+from graphfuse.blockgen.loops import AtIndex, Carried, Fold, fold_row, for_piece, nest, programs, side_by_side
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.tiling import TRANSCENDENTAL, Piece, cost_per_element, pieces
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Value, attr_ints
-from graphfuse.symbolic import Dim, bounds, ceildiv, minimum, product, substitute
+from graphfuse.symbolic import Dim, bounds, product, substitute
 
 
 def emit(kernel: Kernel) -> Func:
@@ -109,22 +109,16 @@ class RowKernel:
         """Rows side by side: as many to a program as one row after the other fits its cache."""
         kernel, ev = self.kernel, self.kernel.ev
         *outer, across = (d.extent for d in self.outer)
-        vector = kernel.machine.lanes(element_of(kernel.outputs[0]))
-        width = vector * 4
+        width = kernel.machine.lanes(element_of(kernel.outputs[0])) * 4
         row = bounds(positions(self.extents), kernel.space.ranges)[1] * self._row_bytes()
         count = max(1, min(kernel.machine.core.chunk, kernel.machine.l2_bytes // 2 // max(1, row)) // width) * width
-        grid, (*at, chunk) = programs(kernel, [*outer, ceildiv(across, count)])
-        size: Dim = across
-        if not isinstance(across, int) or across > count:
-            size = ev.bind("size", 1, count, ev.index(minimum(across - chunk * count, count)))
 
-        def some(position: Dim, _: Carried) -> None:
-            self.at, leaves = (*at, position), dict(ev.leaves)
+        def some(at: Index, place: Dim) -> None:
+            self.at, leaves = (*at, place), dict(ev.leaves)
             self._passes()
             ev.leaves = leaves  # what was kept is of these rows
 
-        for piece in pieces(size, width, vector):
-            for_piece(kernel, piece, some, start=chunk * count)
+        grid = side_by_side(kernel, outer, across, count, width, some)
         return kernel.finish(grid, positions(self.extents) * count * cost // 16)
 
     def _row_bytes(self) -> int:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from graphfuse.blockgen.index import Index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import Carried, for_piece, programs, scan_tile
+from graphfuse.blockgen.loops import Carried, for_piece, programs, scan_tile, side_by_side
 from graphfuse.blockgen.scans import Scan
 from graphfuse.blockgen.tiling import pieces
 from graphfuse.dialects import graph
 from graphfuse.dialects.elementwise import DEAR_KINDS
 from graphfuse.ir.core import Func, Value
-from graphfuse.symbolic import Dim, bounds, ceildiv, minimum
+from graphfuse.symbolic import Dim, bounds
 
 SCANNED = 4
 """Vectors of a line that are scanned at once."""
@@ -36,22 +36,16 @@ def _emit_lines(kernel: Kernel, scan: Scan, ns: int) -> Func:
     """A program for as many lines as a part of which fits its cache, or fewer, for enough programs."""
     *outer, lines = scan.outer
     out = element_of(scan.op.result)
-    vector, ranges = kernel.machine.lanes(out), kernel.space.ranges
-    width = vector * 2
+    width, ranges = kernel.machine.lanes(out) * 2, kernel.space.ranges
     part, every, others = (bounds(dim, ranges)[1] for dim in (scan.part, lines, positions([*outer, scan.parts])))
     held = min(kernel.machine.core.chunk, kernel.machine.l2_bytes // (4 * out.bytes) // max(1, part))
     fair = -(-every // -(-PROGRAMS // max(1, others)))
     count = max(1, min(held, -(-fair // width) * width) // width) * width
-    grid, (*at, part_of_line, chunk) = programs(kernel, [*outer, scan.parts, ceildiv(lines, count)])
-    here: Dim = lines
-    if not isinstance(lines, int) or lines > count:
-        here = kernel.ev.bind("size", 1, count, kernel.ev.index(minimum(lines - chunk * count, count)))
 
-    def some(place: Dim, _: Carried) -> None:
-        _scan_lines(kernel, scan, (*at, place), part_of_line)
+    def some(at: Index, place: Dim) -> None:
+        _scan_lines(kernel, scan, (*at[:-1], place), at[-1])
 
-    for piece in pieces(here, width, vector):
-        for_piece(kernel, piece, some, start=chunk * count)
+    grid = side_by_side(kernel, [*outer, scan.parts], lines, count, width, some)
     return kernel.finish(grid, scan.part * count * ns)
 
 

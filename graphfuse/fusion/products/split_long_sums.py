@@ -98,8 +98,8 @@ LINE = 32
 DEEP, PART_OF_DEEP, LEAST_SIDE = 4608, 1536, 48
 """k of a product of f32 that is split on a CPU, of its parts, and the rows and columns it has at least: what a panel of
 columns has along all of k is read from beyond the second-level cache for every few rows. A step of GPT-2 takes 195 ms,
-296 whole (`benchmarks.population --device cpu --kind model --threads 2 --seed 1995606244 --numbers 6`); on one core f32
-of 1,000 x 6,000 x 100 15 and 19, of 512 x 3,072 x 768 24.2 and 23.7 (by a script that is not kept)."""
+296 whole (`benchmarks.population --device cpu --kind model --threads 2 --seed 1995606244 --numbers 6`), f32 of 1,000 x
+6,000 x 100 on one core 10.9 ms and 13.6 (`benchmarks.torch_cpu --kinds micro --only deep_product --threads 1`)."""
 CORES = 32
 """Programs of a CPU's long reduction: more than most have cores, so that parts even out, and sums do not depend on how
 many there are."""
