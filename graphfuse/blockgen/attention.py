@@ -100,7 +100,7 @@ class AttentionKernel:
         self.at = tuple(at)
         packed = self._pack_keys() if self.tile.rows > 2 or self._turned() else None
         block_rows = None if whole else (row_block, block_of)
-        for_row_tiles(kernel, self.rows, self.tile.rows, block_rows, lambda row, h: self._row_tile(row, h, packed))
+        for_row_tiles(kernel, self.rows, self.tile.rows, block_rows, lambda row, h, _: self._row_tile(row, h, packed))
         depth = product(self.roles.scores.depth)
         total = positions(self.shape) * depth
         per_program = (self.rows if whole else block_of) * self.keys * depth

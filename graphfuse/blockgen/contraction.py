@@ -27,7 +27,7 @@ from graphfuse.blockgen.access import Accesses, Merged, Walk, as_index, dim_name
 from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator, lane_over
 from graphfuse.blockgen.index import Index, coefficient, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import Carried, digits, for_piece, for_row_tiles, nest, programs
+from graphfuse.blockgen.loops import Carried, digits, for_row_tiles, nest, programs
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import (
     FOUR,
@@ -41,7 +41,16 @@ from graphfuse.blockgen.products import (
     store_results,
     sum_in_runs,
 )
-from graphfuse.blockgen.tiling import MatmulTile, long_step, matmul_tiles, panel_vectors, pieces
+from graphfuse.blockgen.slabs import Tiles, emit_by_slabs
+from graphfuse.blockgen.tiling import (
+    ALIAS_BYTES,
+    MatmulTile,
+    Slabs,
+    long_step,
+    matmul_tiles,
+    panel_vectors,
+    slabs_of,
+)
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Trait, Value, dims_of
 from graphfuse.symbolic import (
@@ -141,13 +150,15 @@ class ContractionKernel:
         self.row_dim = rows[-1] if rows else None
         row_extent: Dim = self.dims[self.row_dim].extent if self.row_dim is not None else 1
         columns: Dim = self.dims[-1].extent if self.dims else 1
-        depth = self.k_dims[-1].extent if self.k_dims else 1
         vectors = panel_vectors(kernel.machine, elem, row_extent, columns)
         lanes = kernel.machine.lanes(elem)
         affine = next((v for v in (vectors, vectors // 2, vectors // 4) if v and self._affine(v * lanes)), None)
         self.contiguous = affine is not None
         vectors = affine or min(vectors, 3)
-        self.packs_rows = False
+        self.columns, self.rows = columns, row_extent
+        self.width = vectors * lanes
+        self.packs_rows = self.rows_are_dense = False
+        self.slabs: Slabs | None = None
         if self.elementwise:
             rows = max(1, min(4, row_extent)) if isinstance(row_extent, int) else 4
             self.tile = MatmulTile(rows, vectors, 1)
@@ -157,20 +168,25 @@ class ContractionKernel:
             stride = next((s for s in strides if s), 0)
             if self.in_fours:
                 stride = stride // FOUR  # of lanes, which is what the tile is made of
+            if self._has_slabs():
+                self.slabs = slabs_of(self._extents, SLAB_BYTES // element_of(self.work.rhs).bytes)
+                self.packs_rows = self._worth_packing_rows(lhs, row)
+            if isinstance(row_extent, int) and row_extent >= PACKED_ROWS and self._is_far(self.rhs_reads):
+                self.contiguous = False
+            if self.slabs is None and self._has_slabs() and (self.packs_rows or not self.contiguous):
+                self.slabs = Slabs.whole(self._extents)
+            stride = 0 if self.packs_rows else stride
+            depth = self.slabs.innermost if self.slabs else (self._extents or (1,))[-1]
             tiles = matmul_tiles(kernel.machine, elem, row_extent, vectors, depth, kernel.space.ranges, stride)
             if self._narrow(lhs):
                 tiles = [replace(t, k_step=long_step(depth)) for t in tiles]
+            elif self.in_fours:
+                tiles = [replace(t, k_step=FOUR) for t in tiles]
             self.tile = kernel.chosen(tiles)
-            self.packs_rows = self._worth_packing_rows(lhs, row, row_extent, columns, vectors * lanes)
-            many = isinstance(row_extent, int) and row_extent >= MANY * self.tile.rows
-            if self.packs_rows or (many and self._is_far(self.rhs_reads, vectors * lanes)):
-                self.contiguous = False
-        self.columns, self.rows = columns, row_extent
-        self.width = vectors * lanes
         outer = [i for i in range(len(self.dims) - 1) if i != self.row_dim]
-        packs = not (self.contiguous or self.elementwise or self.packs_rows)
+        self.packs = not (self.contiguous or self.elementwise)
         # rhs does not depend on these
-        self.shared = [i for i in outer if packs and not self.in_rhs[i]]
+        self.shared = [i for i in outer if self.packs and self.slabs is None and not self.in_rhs[i]]
         # what has panels of its own first
         self.outer = sorted((i for i in outer if i not in self.shared), key=lambda i: not self.in_rhs[i])
         self.owners = sum(self.in_rhs[i] for i in self.outer)
@@ -186,37 +202,43 @@ class ContractionKernel:
                 return False
         return True
 
-    def _is_far(self, reads: Accesses, width: int) -> bool:
-        """Whether `width` elements at every k are more lines than the first-level cache holds, each on its own page."""
-        depth = product([d.extent for d in self.k_dims])
-        nbytes, machine = element_of(self.work.rhs).bytes, self.kernel.machine
-        if not isinstance(depth, int) or depth * max(width * nbytes, LINE_BYTES) <= machine.l1_bytes:
-            return False
-        return self._has_pages(reads)
+    @property
+    def _extents(self) -> tuple[Dim, ...]:
+        """Of the loops over k."""
+        return tuple(d.extent for d in self.k_dims)
 
-    def _is_spread(self, reads: Accesses, size: int) -> bool:
-        """Whether `size` elements are too many for the second-level cache, and every k on more pages than are known."""
-        depth = product([d.extent for d in self.k_dims])
-        nbytes, machine = element_of(self.work.rhs).bytes, self.kernel.machine
-        if not isinstance(depth, int) or depth <= PAGES or size * depth * nbytes <= machine.l2_bytes:
+    def _has_slabs(self) -> bool:
+        """Whether there are rows enough that a panel should stay in the first-level cache, and all sizes are known."""
+        image, sizes = self.work.lhs, (self.rows, self.columns, *self._extents)
+        if image.op is not None and graph.pads_positions(image.op):
             return False
-        return self._has_pages(reads)
+        known = [d for d in sizes if isinstance(d, int) and d > 0]
+        others = (self.in_rhs[i] for i in range(len(self.dims) - 1) if i != self.row_dim)
+        least = SLAB_ROWS if self.contiguous or all(others) else PACKED_ROWS  # a packed panel serves all places else
+        return len(sizes) == len(known) > 2 and known[0] >= least
 
-    def _has_pages(self, reads: Accesses) -> bool:
-        """Whether what is read at every k is on a page of its own."""
+    def _is_far(self, reads: Accesses) -> bool:
+        """Whether what is read at steps of k that are multiplied together lies on more pages than are known at once."""
+        total = self.slabs.total if self.slabs else product(self._extents)
         nbytes = element_of(self.work.rhs).bytes
-        steps = [coefficient(o, self.k_names[self.k_dims[-1].last]) for o in reads.offsets]
-        return bool(steps) and all(isinstance(s, int) and s * nbytes >= FAR_BYTES for s in steps)
+        steps = [coefficient(o, self.k_names[self.k_dims[-1].last]) for o in reads.offsets] if self.k_dims else []
+        return bool(steps) and all(
+            isinstance(s, int) and isinstance(total, int) and s * nbytes * total >= PAGES * PAGE_BYTES for s in steps
+        )
 
-    def _worth_packing_rows(self, lhs: Accesses, row: str, rows: Dim, columns: Dim, width: int) -> bool:
-        """Whether lhs is contiguous along the rows and far apart along k, and read for many panels."""
-        if not isinstance(rows, int) or not isinstance(columns, int) or not is_view(self.work.lhs, self.kernel):
+    def _worth_packing_rows(self, lhs: Accesses, row: str) -> bool:
+        """Whether rows of lhs are read for many panels, and lie far apart along k, or in few sets of the cache."""
+        if self.in_fours or len(lhs.offsets) != 1 or not is_view(self.work.lhs, self.kernel):
             return False
-        if len(lhs.offsets) != 1 or coefficient(lhs.offsets[0], row) != 1:
+        assert isinstance(self.columns, int)
+        if self.columns <= (PACKED_PANELS - 1) * self.width:
             return False
-        if not (self._is_far(lhs, self.tile.rows) or self._is_spread(lhs, rows)):
-            return False
-        return rows >= 2 * self.tile.rows and columns >= MANY * width
+        along, across = (coefficient(lhs.offsets[0], n) for n in (row, self.k_names[self.k_dims[-1].last]))
+        self.rows_are_dense = along == 1
+        if self.rows_are_dense:
+            return self._is_far(lhs)
+        aliased = isinstance(along, int) and along * element_of(self.work.lhs).bytes % ALIAS_BYTES == 0
+        return across == 1 and aliased and self.slabs is not None
 
     def _affine(self, width: int, *, anywhere: bool = False) -> bool:
         """Whether rhs is contiguous along `width` lanes of a panel, or of `anywhere` a panel might begin."""
@@ -254,22 +276,23 @@ class ContractionKernel:
         extents = [*outer[: self.owners], panel_blocks, *outer[self.owners :], ceildiv(shared, together), row_blocks]
         grid, (*at, shared_at, row_at) = programs(kernel, extents)
         panel_block = at.pop(self.owners)
-        if self.packs_rows:
-            assert row_block is not None
-            self._pack_rows(tuple(at), row_at, row_block, depth)
         block_rows = None if row_block is None else (row_at, row_block)
 
-        def panel(number: Dim) -> None:
-            self._panel(number, tuple(at), (shared_at, together), block_rows)
-
-        if per_program == 1:
-            panel(panel_block)
-        else:
+        def each_panel(body: Callable[[Dim, Dim], None]) -> None:
+            if per_program == 1:
+                body(panel_block, 0)
+                return
             first = panel_block * per_program
             count = panels
             if panel_blocks != 1:
                 count = ev.bind("np", 1, per_program, ev.index(minimum(panels - first, per_program)))
-            ev.loop("q", count, lambda q, _: panel(first + q))
+            ev.loop("q", count, lambda q, _: body(first + q, q))
+
+        if self.slabs is not None:
+            count = ceildiv(row_block or self.rows, self.tile.rows)
+            emit_by_slabs(self, self.slabs, Tiles(tuple(at), per_program, each_panel, block_rows, count))
+        else:
+            each_panel(lambda number, _: self._panel(number, tuple(at), (shared_at, together), block_rows))
         rows_done = (self.rows if row_block is None else row_block) * together
         flops = rows_done * (min(per_program, panels) if isinstance(panels, int) else 1) * self.width * depth
         lanes = kernel.machine.lanes(element_of(self.work.result))
@@ -284,11 +307,8 @@ class ContractionKernel:
         known_depth = depth if isinstance(depth, int) else 1024
         panel_bytes = known_depth * self.width * bytes_per
         known_rows = self.rows if isinstance(self.rows, int) else 1 << 30
-        if self.packs_rows:
-            assert isinstance(self.rows, int)
-            tiles = machine.l2_bytes // 2 // (known_depth * bytes_per * self.tile.rows)
-            assert isinstance(panels, int)
-            return max(MANY, -(-panels // 4)), min(self.rows, max(1, tiles) * self.tile.rows)
+        if self.slabs is not None:
+            return self._blocks_of_slabs(self.slabs, panels)
         if not self.contiguous:
             return 1, None
         rows_flops = known_depth * self.width
@@ -302,6 +322,29 @@ class ContractionKernel:
         cached = max(1, machine.l2_bytes // 2 // (known_depth * bytes_per * self.tile.rows)) * self.tile.rows
         cached = max(cached, self.tile.rows * 4)
         return 1, (None if known_rows <= cached else cached)
+
+    def _blocks_of_slabs(self, slabs: Slabs, panels: Dim) -> tuple[int, int | None]:
+        """The same where a slab of the rows and the sums of a program stay in the second-level cache together."""
+        assert isinstance(panels, int)
+        assert isinstance(self.rows, int)
+        height, wide = self.tile.rows, accumulator(element_of(self.work.result)).bytes
+        together = min(panels, TOGETHER)
+        line = slabs.total * element_of(self.work.lhs).bytes + together * self.width * wide
+        tiles = -(-self.rows // height)
+        blocks = -(-tiles // max(1, self.kernel.machine.l2_bytes // (line * height)))
+        groups = -(-panels // together)
+        blocks = max(blocks, min(self._wanted(groups), tiles // (2 * FEW_TILES if self.packs else FEW_TILES)))
+        groups = max(groups, min(self._wanted(blocks), panels // (PACKED_PANELS if self.packs_rows else 2)))
+        return -(-panels // groups), (None if blocks == 1 else -(-tiles // blocks) * height)
+
+    def _wanted(self, parts: Dim) -> int:
+        """Into how many parts each of so many should be cut, so that there are programs for all threads."""
+        work = positions(self.domain) * product(self._extents)
+        shared = ceildiv(positions([self.dims[i].extent for i in self.shared]), self._together())
+        count = product([parts, shared, *(self.dims[i].extent for i in self.outer)])
+        if not isinstance(work, int) or not isinstance(count, int):
+            return 1
+        return max(1, -(-min(PROGRAMS, work // (self._products_per_ns() * PROGRAM_NS)) // count))
 
     def _together(self) -> int:
         """How many places of the shared dims one program takes: a panel that is packed serves them all."""
@@ -325,16 +368,15 @@ class ContractionKernel:
     # one panel of columns
 
     def _panel(self, panel: Dim, at: Index, block_of: tuple[Dim, int], block_rows: tuple[Dim, int] | None) -> None:
-        packs = not (self.contiguous or self.elementwise)
-        first = self._last_moved_back(panel * self.width, packs)
-        packed = self._pack(first, (*at, *[0] * len(self.shared))) if packs else None
+        first = self.first_column(panel)
+        packed = self.packed(first, (*at, *[0] * len(self.shared)), self._depth())
 
         def rows(place: Index) -> None:
-            def tile(row: Dim, height: int) -> None:
+            def tile(row: Dim, height: int, _: Dim) -> None:
                 self._row_tile(first, (*at, *place), row, height, packed)
 
             if self.row_dim is None:
-                tile(0, 1)
+                tile(0, 1, 0)
             else:
                 for_row_tiles(self.kernel, self.rows, self.tile.rows, block_rows, tile)
 
@@ -350,23 +392,25 @@ class ContractionKernel:
             count = minimum(positions(extents) - i * n, n)
             ev.loop("o", count, lambda j, _: body(digits(self.kernel, i * n + j, extents)))
 
-    def _last_moved_back(self, first: Dim, packs: bool) -> Dim:
-        """The first column of a panel, of which the last ends with the columns where it can: no lane is without one."""
+    def first_column(self, panel: Dim) -> Dim:
+        """Of a panel; the last one ends with the columns where it can: no lane is without one."""
         columns, width = self.columns, self.width
+        first = panel * width
         if not isinstance(columns, int) or columns % width == 0 or columns < width:
             return first
-        if not packs and not self._affine(width, anywhere=True):
+        if not self.packs and not self._affine(width, anywhere=True):
             return first
         ev = self.kernel.ev
         return ev.bind("c", 0, columns - width, ev.index(minimum(first, columns - width)))
 
-    def _lane(self, first: Dim) -> tuple[Lane, Dim]:
+    def lane(self, first: Dim) -> tuple[Lane, Dim]:
         """The lane over a panel, and its column."""
         if isinstance(self.columns, int) and self.kernel.space.nonnegative(self.columns - self.width - first):
             return lane_over(self.kernel.space, self.width, first)
         return column_lane(self.kernel, self.columns, self.width, first)
 
-    def _position(self, at: Index, row: Dim, column: Dim) -> Index:
+    def position(self, at: Index, row: Dim, column: Dim) -> Index:
+        """The index of the product at a row and a column, and `at` along the other dims."""
         where: list[Dim] = [0] * len(self.dims)
         for i, a in zip((*self.outer, *self.shared), at, strict=True):
             where[i] = a
@@ -425,18 +469,21 @@ class ContractionKernel:
         """Accumulate one register tile, then evaluate and store the outputs from it."""
         kernel = self.kernel
         rows, row = lane_over(kernel.space, height, row)
-        lanes, column = self._lane(first)
-        index = self._position(at, row, column)
+        lanes, column = self.lane(first)
+        index = self.position(at, row, column)
         if self.elementwise:
             (acc,) = self._accumulate_elementwise([index], (rows, lanes))
         else:
-            source = None if packed is None else self._packed_at(packed, sym(lanes.name))
-            acc = accumulate(kernel, self.work, index, rows, lanes, self._depth(), source, self._packed_row(row))
+            source = None if packed is None else self.packed_at(packed, sym(lanes.name))
+            acc = accumulate(kernel, self.work, index, rows, lanes, self._depth(), source)
         store_results(kernel, self.work, index, (rows, lanes), acc)
 
     def _depth(self) -> Depth:
-        extents = tuple(d.extent for d in self.k_dims)
-        return Depth(extents, lambda at: merged_index(len(self.work.depth), self.k_dims, at), self.tile.k_step)
+        return self.depth(self._extents, lambda at: at)
+
+    def depth(self, extents: tuple[Dim, ...], to_k: Callable[[Index], Index]) -> Depth:
+        """Some steps of k: `to_k` says where they are along the loops over all of it."""
+        return Depth(extents, lambda at: merged_index(len(self.work.depth), self.k_dims, to_k(at)), self.tile.k_step)
 
     def _accumulate_elementwise(self, places: Sequence[Index], lanes: Sequence[Lane]) -> Carried:
         """Both operands vary along the lanes: multiply and add tile by tile, short windows unrolled.
@@ -496,65 +543,35 @@ class ContractionKernel:
         looped = len(extents) - 1 if math.prod(extents) > self.most_unrolled else 0
         return looped, list(itertools.product(*map(range, extents[looped:])))
 
-    def _pack_rows(self, at: Index, row_at: Dim, count: int, total: Dim) -> None:
-        """The program's rows of lhs in program-local memory as [depth, rows]."""
-        ev, work, rows = self.kernel.ev, self.work, self.rows
-        assert isinstance(rows, int)
-        elem = element_of(work.lhs)
-        leaf = Leaf(ev.emit(block.alloc, elem=elem, count=total * count), (count, 1), (total, count))
-        first = row_at * count
-        if rows % count:  # the last program's rows end where the matrix does, as its tiles do
-            first = ev.bind("m", 0, rows - count, ev.index(minimum(first, rows - count)))
-        depth, lanes = self._depth(), self.kernel.machine.lanes(elem)
-
-        def copied(k: Index, _: Carried) -> None:
-            where = depth.to_index(k)
-
-            def some(r: Dim, _: Carried) -> None:
-                got = ev.value(work.lhs, work.lhs_at(self._position(at, first + r, 0), where))
-                ev.store(leaf, (depth.flat(k), r), ev.shaped(got, ev.full_shape()))
-
-            for piece in pieces(count, 2 * lanes, lanes):
-                for_piece(self.kernel, piece, some)
-
-        nest(ev, depth.extents, copied)
-        self.rows_at = (leaf, first)
-
-    def _packed_row(self, row: Dim) -> Callable[[Dim], tuple[Leaf, Index]] | None:
-        """Where the packed rows hold lhs at flat depth k, if they are packed."""
-        if not self.packs_rows:
+    def packed(self, first: Dim, at: Index, depth: Depth) -> Leaf | None:
+        """A panel of rhs along some steps of k, copied as [depth, width]; None where it is read as it is."""
+        if not self.packs:
             return None
-        leaf, first = self.rows_at
-        return lambda k: (leaf, (k, row - first))
-
-    def _pack(self, first: Dim, at: Index) -> Leaf:
-        """One panel of rhs in program-local memory as [depth, width]."""
         ev, work = self.kernel.ev, self.work
-        depth = self._depth()
         pointer = ev.emit(block.alloc, elem=element_of(work.rhs), count=depth.total * self.width)
         leaf = Leaf(pointer, (self.width, 1), (depth.total, self.width))
         if self.in_fours:
             shape = (exact_div(depth.total, FOUR) or 0, self.width, FOUR)
             leaf = Leaf(pointer, strides_of(shape), shape)
         # the dims of k in the order rhs has them in memory: what is next to one another is read while it is cached
-        steps = [self._step(self.rhs_reads, d) for d in self.k_dims]
+        steps = [self._step(self.rhs_reads, d) for d in self.k_dims[-len(depth.extents) :]]
         order = sorted(range(len(steps)), key=lambda i: steps[i], reverse=True)
         turned = self.kernel.machine.lanes(element_of(work.rhs)) if steps and steps[order[-1]] == 1 else 0
         starts = [0]
         if not self.in_fours and isinstance(self.columns, int) and turned < self.columns < self.width and turned:
-            starts = self._whole_vectors(leaf, turned, self.columns)
+            starts = self._whole_vectors(leaf, turned, self.columns, depth)
         for start in starts:
-            lane, column = self._lane(first) if len(starts) == 1 else lane_over(self.kernel.space, turned, start)
-            position, to = self._position(at, 0, column), self._packed_at(leaf, start + sym(lane.name))
+            lane, column = self.lane(first) if len(starts) == 1 else lane_over(self.kernel.space, turned, start)
+            position, to = self.position(at, 0, column), self.packed_at(leaf, start + sym(lane.name))
             if self.in_fours:
                 pack_panel(self.kernel, work, position, lane, depth, to, together=FOUR, beside=True)
             else:
                 pack_panel(self.kernel, work, position, lane, depth, to, order, turned)
         return leaf
 
-    def _whole_vectors(self, leaf: Leaf, lanes: int, columns: int) -> list[int]:
+    def _whole_vectors(self, leaf: Leaf, lanes: int, columns: int, depth: Depth) -> list[int]:
         """Where vectors begin that cover the columns of the only panel; where it has none it is 0."""
-        ev, depth = self.kernel.ev, self._depth()
+        ev = self.kernel.ev
         starts = list(range(0, columns - lanes + 1, lanes))
         if not columns % lanes:
             return starts
@@ -568,7 +585,7 @@ class ContractionKernel:
         nest(ev, depth.extents, clear)
         return [*starts, columns - lanes]
 
-    def _packed_at(self, panel: Leaf, lane: Dim) -> Callable[[Dim], tuple[Leaf, Index]]:
+    def packed_at(self, panel: Leaf, lane: Dim) -> Callable[[Dim], tuple[Leaf, Index]]:
         """Where a packed panel holds rhs at flat depth k."""
         if self.in_fours:
             return lambda k: (panel, (floordiv(k, FOUR), lane, mod(k, FOUR)))
@@ -581,16 +598,28 @@ class ContractionKernel:
         return step if isinstance(step, int) and not more else 0
 
 
-LINE_BYTES = 64
-"""Of a cache: what is read of memory at least, for an element."""
-FAR_BYTES = 2048
-"""Elements this far apart are each on a page of their own, or on every other, and fall into few sets of a cache."""
+PAGE_BYTES = 4096
+"""Of memory, as processors map it."""
 PAGES = 64
 """Addresses of so many pages are known to the first level of a TLB."""
 PACKED_ROWS = 256
 """A panel is packed for so many rows, if there are as many: that takes as long as some 14 of them."""
-MANY = 4
-"""Something is copied where it is read at least so often."""
+
+
+SLAB_ROWS = 56
+"""Rows from which on a slab of a panel is read often enough to be kept in the first-level cache: four tiles of 14."""
+PACKED_PANELS = 4
+"""Rows of lhs are packed for so many panels."""
+FEW_TILES = 4
+"""Tiles of rows that a program has at least where there would be too few programs; twice that where it packs panels."""
+PROGRAMS = 8
+"""Are as many as there are threads, on most machines, or share them out evenly."""
+PROGRAM_NS = 40_000
+"""Of work for a program: below, what it packs and starts takes too much of it."""
+TOGETHER = 8
+"""Panels that a program multiplies a slab of its rows with, if there are as many."""
+SLAB_BYTES = 1024
+"""Of a column of a slab: 256 steps of f32, of which 32 columns are a first-level cache."""
 
 
 def is_view(value: Value, kernel: Kernel) -> bool:

@@ -99,9 +99,10 @@ def nest(ev: Evaluator, shape: Sequence[Dim], body: AtIndex, init: Carried = ())
 
 
 def for_row_tiles(
-    kernel: Kernel, rows: Dim, height: int, block_rows: tuple[Dim, int] | None, body: Callable[[Dim, int], None]
-) -> None:
-    """Cover `rows` (or block `i` of `n` rows, given as `(i, n)`) by tiles: `body(first row, height)` emits one.
+    kernel: Kernel, rows: Dim, height: int, block_rows: tuple[Dim, int] | None,
+    body: Callable[[Dim, int, Dim], None],
+) -> None:  # fmt: skip
+    """Cover `rows` (or block `i` of `n` rows, given as `(i, n)`) by tiles: `body(first row, height, number)` emits one.
 
     The last tile moves back to end at the last row. When there may be fewer rows than one tile, they go one by one.
     """
@@ -117,13 +118,13 @@ def for_row_tiles(
         row: Dim = first + t * height
         if not exact:
             row = ev.bind("m", 0, rows - height, ev.index(minimum(row, rows - height)))
-        body(row, height)
+        body(row, height, t)
 
     def tiles() -> Carried:
         return ev.loop("t", space.simplify(ceildiv(here, height)), tile)
 
     def short(_: object) -> Carried:
-        return ev.loop("m", space.simplify(here), lambda m, _: body(first + m, 1))
+        return ev.loop("m", space.simplify(here), lambda m, _: body(first + m, 1, m))
 
     if height == 1 or space.nonnegative(rows - height):
         tiles()

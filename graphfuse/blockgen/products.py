@@ -164,6 +164,23 @@ class Depth:
         return linear(at, strides_of(self.extents))
 
 
+def in_chunks(kernel: Kernel, depth: Depth, size: int, body: Callable[[Depth, Dim], None]) -> None:
+    """`body(steps, first)` for so many steps of the innermost loop at a time, from flat step `first` on."""
+    *outer, last = depth.extents
+
+    def chunk(at: Index, start: Dim, count: int) -> None:
+        steps = Depth((count,), lambda k: depth.to_index((*at, start + k[0])))
+        body(steps, depth.flat((*at, start)))
+
+    def line(at: Index, _: Carried) -> None:
+        assert isinstance(last, int)
+        kernel.ev.loop("c", last // size, lambda c, _: chunk(at, c * size, size))
+        if rest := last % size:
+            chunk(at, last - rest, rest)
+
+    nest(kernel.ev, outer, line)
+
+
 MOST_RUN = 4 * RUN
 """Loops that have no more terms together are one run."""
 
@@ -196,7 +213,7 @@ def sum_in_runs(
 
     count, run = loops[level], max(1, RUN // inside)
     together = terms(level)
-    is_one = isinstance(together, int) and (together < 2 * RUN or (level < last and together <= MOST_RUN))
+    is_one = isinstance(together, int) and (together <= 2 * RUN or (level < last and together <= MOST_RUN))
     if not block.elem_of(start.type).is_float or (is_one and not level):
         return nest(ev, loops[:level], lambda at, c: [some(at, 0, count, c[0])], (start,))[0]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphfuse.dialects import graph
 from graphfuse.ir.core import Op
 from graphfuse.ir.types import Scalar
-from graphfuse.symbolic import Dim, Ranges, bounds, floordiv
+from graphfuse.symbolic import Dim, Ranges, bounds, floordiv, static
 from graphfuse.targets.machine import Machine
 from graphfuse.targets.profiles.cpus import CoreCosts
 
@@ -90,6 +92,55 @@ class MatmulTile:
         return f"{self.rows}x{self.vectors} k={self.k_step}"
 
 
+@dataclass(frozen=True, slots=True)
+class Slabs:
+    """Steps of k that are multiplied together before the next: `size` places of loop `level`, and all loops inside."""
+
+    extents: tuple[int, ...]
+    level: int
+    size: int
+
+    @staticmethod
+    def whole(extents: Sequence[Dim]) -> Slabs:
+        """All there is, as one slab."""
+        known = tuple(static(d) for d in extents)
+        return Slabs(known, 0, known[0])
+
+    @property
+    def depth(self) -> int:
+        """All steps of k."""
+        return math.prod(self.extents)
+
+    @property
+    def total(self) -> int:
+        """Steps of a slab."""
+        return self.size * math.prod(self.extents[self.level + 1 :])
+
+    @property
+    def innermost(self) -> int:
+        """Places of the innermost loop that are in a slab."""
+        return self.size if self.level == len(self.extents) - 1 else self.extents[-1]
+
+    @property
+    def is_one(self) -> bool:
+        """Whether a slab is all there is."""
+        return self.total == self.depth
+
+
+def slabs_of(extents: Sequence[Dim], most: int) -> Slabs | None:
+    """Loops over k in slabs of `most` steps, or of somewhat fewer where those divide; None if there is hardly one."""
+    known = [d for d in extents if isinstance(d, int)]
+    if len(known) < len(extents) or 2 * math.prod(known) <= 3 * most or not known:
+        return None
+    level = 0
+    while (inside := math.prod(known[level + 1 :])) > most:
+        level += 1
+    extent = known[level]
+    least = -(-extent // max(1, most // inside))
+    parts = next((n for n in range(least, 2 * least) if extent % n == 0), least)
+    return Slabs(tuple(known), level, -(-extent // parts))
+
+
 def panel_vectors(machine: Machine, elem: Scalar, rows: Dim, columns: Dim) -> int:
     """Vectors side by side in one panel of B: two, or four when a single row must hide the latency alone.
 
@@ -133,12 +184,16 @@ def matmul_tiles(
     if isinstance(row_stride, int) and row_stride and row_stride * elem.bytes % ALIAS_BYTES == 0:
         most = min(most, CACHE_WAYS)
     steps = [k for k in (4, 2) if isinstance(depth, int) and depth % k == 0] or [1]
+
+    def tile(height: int, step: int) -> MatmulTile:  # steps of a large one are a loop anyway
+        return MatmulTile(height, vectors, step if 2 * height * vectors <= machine.registers else 1)
+
     if not isinstance(rows, int):
         least = bounds(rows, ranges or {})[0]
         if least < DYNAMIC_ROWS:
-            return [MatmulTile(min(DYNAMIC_ROWS, most), vectors, steps[0])]
+            return [tile(min(DYNAMIC_ROWS, most), steps[0])]
         rows = least
-    return [MatmulTile(r, vectors, k) for k in steps for r in _by_time(rows, most)]
+    return list(dict.fromkeys(tile(r, k) for k in steps for r in _by_time(rows, most)))
 
 
 def long_step(depth: Dim) -> int:

@@ -43,19 +43,29 @@ def test_a_transposed_left_operand(name: str) -> None:
 
 def test_what_is_packed() -> None:
     allocations = {
-        "near": len(_allocations("a: 64x96xf32, b: 64x128xf32")),
-        "far": len(_allocations("a: 640x600xf32, b: 640x600xf32")),
-        "rows of a known, few": len(_allocations("a: 640x4xf32, b: 640x600xf32")),
-        "more of a than the cache holds": len(_allocations("a: 128x6000xf32, b: 128x600xf32")),
-        "as much, on few pages": len(_allocations("a: 32x24000xf32, b: 32x600xf32")),
+        "near": _allocations("a: 64x96xf32, b: 64x128xf32"),
+        "far": _allocations("a: 256x600xf32, b: 256x600xf32"),
+        "far, and slabs": _allocations("a: 640x600xf32, b: 640x600xf32"),
+        "rows of a known, few": _allocations("a: 640x4xf32, b: 640x600xf32"),
+        "panels of a, few": _allocations("a: 256x600xf32, b: 256x64xf32"),
+        "rows a page apart": _allocations("a: 300x1024xf32, b: 1024x256xf32", "mk,kn->mn"),
+        "not quite a page apart": _allocations("a: 300x1000xf32, b: 1000x256xf32", "mk,kn->mn"),
     }
+    lanes = 32
     assert allocations == {
-        "near": 0, "far": 2, "rows of a known, few": 0, "more of a than the cache holds": 2, "as much, on few pages": 0
-    }  # fmt: skip
+        "near": [],
+        "far": [210 * 256, 256 * lanes],  # 15 tiles of 14 rows, and a panel
+        "far, and slabs": [210 * 7 * lanes, 210 * 160, 160 * lanes],  # sums of seven panels before them
+        "rows of a known, few": [],
+        "panels of a, few": [],
+        "rows a page apart": [108 * 4 * lanes, 108 * 256, 256 * lanes],
+        "not quite a page apart": [60 * 4 * lanes],
+    }
 
 
-def _allocations(params: str) -> list[object]:
-    func = graph_func(params, 'y = contract(a, b) {spec = "km,kn->mn"}; return(y)')
+def _allocations(params: str, spec: str = "km,kn->mn") -> list[object]:
+    func = graph_func(params, f'y = contract(a, b) {{spec = "{spec}"}}; return(y)')
     made = lowered(Case("far", ("contraction",), func, ({},)), AVX512)
     (region,) = region_ops(made)
-    return [op for op in lower_region(region, "far", made.ranges, AVX512).walk() if op.kind.name == "block.alloc"]
+    ops = lower_region(region, "far", made.ranges, AVX512).walk()
+    return [op.attrs["count"] for op in ops if op.kind.name == "block.alloc"]

@@ -144,12 +144,13 @@ def test_a_product_along_a_deep_dim(spec, elem):
     [
         (("64x9216", "9216x64"), [6]),  # 1,536 of each
         (("64x5003", "5003x64"), [4]),  # and three of a product of their own
-        (("64x4607", "4607x64"), []),  # a panel of columns stays in the cache
+        (("64x4607", "4607x64"), []),
         (("47x9216", "9216x64"), []),  # too few rows to read a panel again
         (("64x9216", "9216x47"), []),
+        (("129x9216", "9216x128"), []),  # results enough to share out
     ],
 )
-def test_a_product_is_split_where_a_panel_does_not_stay_in_the_cache(shapes, parts):
+def test_a_product_is_split_where_few_programs_make_the_result(shapes, parts):
     a, b = shapes
     func = graph_func(f"a: {a}xf32, b: {b}xf32", 'y = contract(a, b) {spec = "mk,kn->mn"}; return(y)')
     split = split_long_reductions(func)

@@ -16,7 +16,7 @@ sums of halves are f32. A scan of few lines is one of their parts (Merrill and G
 Architectures: reduce, then scan).
 
 On a CPU, what is summed may have dims that are not known, or be two dims with one that is kept between them: then its
-rows come first. There a product is split along a k of which a panel of columns is more than its cache holds.
+rows come first. There a product is split along a deep k of which the result is too small to be shared out.
 
 Requires: canonicalize; what is summed is of static size. Ensures: the same values but for the order of sums, and
 variances of parts, which `strict` does without. Cost: one sweep.
@@ -95,11 +95,9 @@ UNEVEN = 1 << 22
 """Elements from which on a kernel for what is left over costs less than parts that begin anywhere."""
 LINE = 32
 """Neighbours that one program reduces together when they are what is kept."""
-DEEP, PART_OF_DEEP, LEAST_SIDE = 4608, 1536, 48
-"""k of a product of f32 that is split on a CPU, of its parts, and the rows and columns it has at least: what a panel of
-columns has along all of k is read from beyond the second-level cache for every few rows. A step of GPT-2 takes 195 ms,
-296 whole (`benchmarks.population --device cpu --kind model --threads 2 --seed 1995606244 --numbers 6`), f32 of 1,000 x
-6,000 x 100 on one core 10.9 ms and 13.6 (`benchmarks.torch_cpu --kinds micro --only deep_product --threads 1`)."""
+DEEP, PART_OF_DEEP, LEAST_SIDE, FEW_PLACES = 4608, 1536, 48, 1 << 14
+"""k of a product of f32 that is split on a CPU, of its parts, the rows and columns it has at least, and the elements at
+most: of more, the result is shared out, and its kernel multiplies slab by slab of k (`blockgen/slabs.py`)."""
 CORES = 32
 """Programs of a CPU's long reduction: more than most have cores, so that parts even out, and sums do not depend on how
 many there are."""
@@ -596,7 +594,7 @@ def _sum_of_parts(op: Op, factors: Sequence[tuple[Value, str]], out: str, k: str
 
 @rule_with(graph.contract)
 def multiply_deep_in_parts(op: Op, programs: Programs) -> Replacement | None:
-    """sum over k = sum over parts, of a k so deep that no panel stays in a cache; the rest is one more product."""
+    """sum over k = sum over parts, of a deep k and a result that few programs make; the rest is one more product."""
     a, b, lhs, rhs, out = _merged(op)
     sizes = dict(zip(lhs + rhs, (*tensor_of(a).shape, *tensor_of(b).shape), strict=True))
     k, *more = [c for c in sizes if c not in out] or [""]
@@ -606,7 +604,7 @@ def multiply_deep_in_parts(op: Op, programs: Programs) -> Replacement | None:
     if depth * max(tensor_of(v).elem.bytes for v in (a, b)) < DEEP * F32.bytes:
         return None
     sides = [programs.most([sizes[c] for c in out if (c in lhs) != (c in rhs) and c in of]) for of in (lhs, rhs)]
-    if min(sides) < LEAST_SIDE or _is_reduced(a) or _is_reduced(b):
+    if min(sides) < LEAST_SIDE or math.prod(sides) > FEW_PLACES or _is_reduced(a) or _is_reduced(b):
         return None
     least = -(-depth // PART_OF_DEEP)
     parts = next((n for n in range(least, 2 * least) if depth % n == 0), least)

@@ -1,0 +1,194 @@
+"""Emits a program of a contraction slab by slab of k: what is read for many tiles stays in the caches meanwhile.
+
+The order of loops is that of Goto and van de Geijn (Anatomy of High-Performance Matrix Multiplication, 2008):
+
+    sums = 0                                      of all tiles of the program, in program-local memory
+    for slab of k:
+      (rows of lhs are packed, tile by tile: they fill half the second-level cache)
+      for panel of columns:                       (packed; a slab of it stays in the first-level cache)
+        for tile of rows:
+          sums[panel, tile] += lhs[rows, slab] @ rhs[slab, panel]
+    for panel, for tile: epilogue on the sums, store
+
+A tile's sums are its own: what is moved back over places of another one is not added to that one's. Where one slab
+is all of k, and only packed, there are no sums in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator, lane_over
+from graphfuse.blockgen.index import Index, strides_of
+from graphfuse.blockgen.kernel import element_of
+from graphfuse.blockgen.loops import Carried, for_row_tiles, nest
+from graphfuse.blockgen.products import Depth, accumulate, in_chunks, pack_panel, store_results
+from graphfuse.blockgen.tiling import Slabs
+from graphfuse.dialects import block
+from graphfuse.ir.core import Value
+from graphfuse.ir.types import Scalar
+from graphfuse.symbolic import Dim, product, sym
+
+if TYPE_CHECKING:
+    from graphfuse.blockgen.contraction import ContractionKernel
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """The tiles of one program: `panels` at most, each of so many tiles of `rows`, or of block `i` of `n` rows."""
+
+    at: Index
+    """Along the other dims."""
+    panels: int
+    each_panel: Callable[[Callable[[Dim, Dim], None]], None]
+    """Runs `body(panel, place among the program's)`."""
+    block_rows: tuple[Dim, int] | None
+    count: Dim
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A tile: its first column and row, and its place among those of the program."""
+
+    column: Dim
+    row: Dim
+    slot: Index
+
+
+def emit_by_slabs(contraction: ContractionKernel, slabs: Slabs, tiles: Tiles) -> None:
+    """All tiles of a program."""
+    _Program(contraction, slabs, tiles).emit()
+
+
+STREAMS = 8
+"""Rows of memory that are read side by side: as many as a processor surely sees to be read in order."""
+
+
+class _Program:
+    def __init__(self, contraction: ContractionKernel, slabs: Slabs, tiles: Tiles) -> None:
+        self.contraction = contraction
+        self.kernel = contraction.kernel
+        self.slabs, self.tiles = slabs, tiles
+        elem = accumulator(element_of(contraction.work.result))
+        shape = (tiles.panels, tiles.count, contraction.tile.rows, contraction.width)
+        self.zero = self.kernel.ev.const(0.0 if elem.is_float else 0, elem, shape[2:])
+        self.sums = None if slabs.is_one else self._local(shape, elem)
+
+    def emit(self) -> None:
+        """Slabs, and what is before and behind them."""
+        slabs, sums = self.slabs, self.sums
+        if sums is None:
+            self._slab((), 0, slabs.size)
+            return
+        self._each_tile(lambda place: self._keep(sums, place, self.zero))
+        outer, (extent, *_) = slabs.extents[: slabs.level], slabs.extents[slabs.level :]
+
+        def along(at: Index, _: Carried) -> None:
+            self.kernel.ev.loop("s", extent // slabs.size, lambda s, _: self._slab(at, s * slabs.size, slabs.size))
+            if rest := extent % slabs.size:
+                self._slab(at, extent - rest, rest)
+
+        nest(self.kernel.ev, outer, along)
+        self._each_tile(lambda place: self._finish(place, self._kept(sums, place)))
+
+    def _slab(self, outer: Index, start: Dim, size: int) -> None:
+        """The products of one slab."""
+        contraction, slabs = self.contraction, self.slabs
+        extents = (size, *slabs.extents[slabs.level + 1 :])
+        depth = contraction.depth(extents, lambda at: (*outer, start + at[0], *at[1:]))
+        rows = self._pack_rows(depth) if contraction.packs_rows else None
+
+        def multiply(place: _Place, panel: Leaf | None) -> None:
+            row_lane, lanes, index = self._tile(place)
+            packed = None if panel is None else contraction.packed_at(panel, sym(lanes.name))
+            packed_row = None if rows is None else _packed_row(rows, place, row_lane)
+            acc = accumulate(self.kernel, contraction.work, index, row_lane, lanes, depth, packed, packed_row)
+            if (sums := self.sums) is None:
+                self._finish(place, acc)
+            else:
+                self._keep(sums, place, self.kernel.ev.emit(block.add, self._kept(sums, place), acc))
+
+        def panel(number: Dim, slot: Dim) -> None:
+            first = contraction.first_column(number)
+            packed = contraction.packed(first, self.tiles.at, depth)
+            self._along_rows(first, slot, lambda place: multiply(place, packed))
+
+        self.tiles.each_panel(panel)
+
+    def _pack_rows(self, depth: Depth) -> Leaf:
+        """The program's rows of lhs as [tile, depth, row]."""
+        contraction = self.contraction
+        work, height = contraction.work.swapped(), contraction.tile.rows
+        leaf = self._local((self.tiles.count, depth.total, height), element_of(work.rhs))
+        dense = contraction.rows_are_dense
+
+        def some(steps: Depth, first: Dim) -> None:
+            def tile(place: _Place) -> None:
+                lane, row = lane_over(self.kernel.space, height, place.row)
+                index = contraction.position(self.tiles.at, row, 0)
+                turned = 0 if dense else self.kernel.machine.lanes(element_of(work.rhs))
+                pack_panel(
+                    self.kernel, work, index, lane, steps, _packed_row(leaf, place, lane, first), together=turned
+                )
+
+            self._along_rows(0, 0, tile)
+
+        if dense:
+            in_chunks(self.kernel, depth, STREAMS, some)
+        else:
+            some(depth, 0)
+        return leaf
+
+    def _finish(self, place: _Place, acc: Value) -> None:
+        """The epilogue."""
+        row_lane, lanes, index = self._tile(place)
+        store_results(self.kernel, self.contraction.work, index, (row_lane, lanes), acc)
+
+    # tiles
+
+    def _each_tile(self, body: Callable[[_Place], None]) -> None:
+        first = self.contraction.first_column
+        self.tiles.each_panel(lambda number, slot: self._along_rows(first(number), slot, body))
+
+    def _along_rows(self, column: Dim, slot: Dim, body: Callable[[_Place], None]) -> None:
+        contraction = self.contraction
+
+        def tile(row: Dim, _: int, number: Dim) -> None:
+            body(_Place(column, row, (slot, number)))
+
+        for_row_tiles(self.kernel, contraction.rows, contraction.tile.rows, self.tiles.block_rows, tile)
+
+    def _tile(self, place: _Place) -> tuple[Lane, Lane, Index]:
+        """The lanes of a tile, and its index."""
+        rows, row = lane_over(self.kernel.space, self.contraction.tile.rows, place.row)
+        lanes, column = self.contraction.lane(place.column)
+        return rows, lanes, self.contraction.position(self.tiles.at, row, column)
+
+    # sums in memory
+
+    def _local(self, shape: tuple[Dim, ...], elem: Scalar) -> Leaf:
+        pointer = self.kernel.ev.emit(block.alloc, elem=elem, count=product(shape))
+        return Leaf(pointer, strides_of(shape), shape)
+
+    def _lanes(self) -> tuple[Lane, Lane]:
+        """Of a tile, without limits: sums of what does not exist are there, too."""
+        contraction, space = self.contraction, self.kernel.space
+        return lane_over(space, contraction.tile.rows, 0)[0], lane_over(space, contraction.width, 0)[0]
+
+    def _kept(self, sums: Leaf, place: _Place) -> Value:
+        """A tile's sums so far."""
+        lanes = self._lanes()
+        with self.kernel.ev.lanes_as(*lanes):
+            return self.kernel.ev.load(sums, (*place.slot, *(sym(lane.name) for lane in lanes)))
+
+    def _keep(self, sums: Leaf, place: _Place, value: Value) -> None:
+        lanes = self._lanes()
+        with self.kernel.ev.lanes_as(*lanes):
+            self.kernel.ev.store(sums, (*place.slot, *(sym(lane.name) for lane in lanes)), value)
+
+
+def _packed_row(rows: Leaf, place: _Place, lane: Lane, first: Dim = 0) -> Callable[[Dim], tuple[Leaf, Index]]:
+    """Where packed rows hold step k of those from `first` on."""
+    return lambda k: (rows, (place.slot[1], first + k, sym(lane.name)))
