@@ -157,7 +157,7 @@ class ContractionKernel:
         vectors = affine or min(vectors, 3)
         self.columns, self.rows = columns, row_extent
         self.width = vectors * lanes
-        self.packs_rows = self.rows_are_dense = False
+        self.packs_rows = self.rows_are_dense = self.streams_panels = False
         self.slabs: Slabs | None = None
         if self.elementwise:
             rows = max(1, min(4, row_extent)) if isinstance(row_extent, int) else 4
@@ -171,7 +171,8 @@ class ContractionKernel:
             if self._has_slabs():
                 self.slabs = slabs_of(self._extents, SLAB_BYTES // element_of(self.work.rhs).bytes)
                 self.packs_rows = self._worth_packing_rows(lhs, row)
-            if isinstance(row_extent, int) and row_extent >= PACKED_ROWS and self._is_far(self.rhs_reads):
+            if isinstance(row_extent, int) and row_extent >= SLAB_ROWS and self._is_far(self.rhs_reads):
+                self.streams_panels = self.contiguous and self._is_large(self.work.rhs)
                 self.contiguous = False
             if self.slabs is None and self._has_slabs() and (self.packs_rows or not self.contiguous):
                 self.slabs = Slabs.whole(self._extents)
@@ -225,6 +226,11 @@ class ContractionKernel:
         return bool(steps) and all(
             isinstance(s, int) and isinstance(total, int) and s * nbytes * total >= PAGES * PAGE_BYTES for s in steps
         )
+
+    def _is_large(self, value: Value) -> bool:
+        """Whether it comes from beyond the second-level cache each time that it is read."""
+        nbytes = product(shape_of(value)) * element_of(value).bytes
+        return isinstance(nbytes, int) and nbytes >= FAR_SIZE * self.kernel.machine.l2_bytes
 
     def _worth_packing_rows(self, lhs: Accesses, row: str) -> bool:
         """Whether rows of lhs are read for many panels, and lie far apart along k, or in few sets of the cache."""
@@ -547,12 +553,17 @@ class ContractionKernel:
         """A panel of rhs along some steps of k, copied as [depth, width]; None where it is read as it is."""
         if not self.packs:
             return None
-        ev, work = self.kernel.ev, self.work
-        pointer = ev.emit(block.alloc, elem=element_of(work.rhs), count=depth.total * self.width)
-        leaf = Leaf(pointer, (self.width, 1), (depth.total, self.width))
+        shape = (depth.total, self.width)
         if self.in_fours:
             shape = (exact_div(depth.total, FOUR) or 0, self.width, FOUR)
-            leaf = Leaf(pointer, strides_of(shape), shape)
+        pointer = self.kernel.ev.emit(block.alloc, elem=element_of(self.work.rhs), count=depth.total * self.width)
+        leaf = Leaf(pointer, strides_of(shape), shape)
+        self.pack(first, at, depth, leaf)
+        return leaf
+
+    def pack(self, first: Dim, at: Index, depth: Depth, leaf: Leaf) -> None:
+        """Copy a panel of rhs along some steps of k there."""
+        work = self.work
         # the dims of k in the order rhs has them in memory: what is next to one another is read while it is cached
         steps = [self._step(self.rhs_reads, d) for d in self.k_dims[-len(depth.extents) :]]
         order = sorted(range(len(steps)), key=lambda i: steps[i], reverse=True)
@@ -567,7 +578,6 @@ class ContractionKernel:
                 pack_panel(self.kernel, work, position, lane, depth, to, together=FOUR, beside=True)
             else:
                 pack_panel(self.kernel, work, position, lane, depth, to, order, turned)
-        return leaf
 
     def _whole_vectors(self, leaf: Leaf, lanes: int, columns: int, depth: Depth) -> list[int]:
         """Where vectors begin that cover the columns of the only panel; where it has none it is 0."""
@@ -606,6 +616,8 @@ PACKED_ROWS = 256
 """A panel is packed for so many rows, if there are as many: that takes as long as some 14 of them."""
 
 
+FAR_SIZE = 4
+"""Times the second-level cache, which is twice as large on some machines."""
 SLAB_ROWS = 56
 """Rows from which on a slab of a panel is read often enough to be kept in the first-level cache: four tiles of 14."""
 PACKED_PANELS = 4

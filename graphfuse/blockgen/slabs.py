@@ -17,11 +17,11 @@ is all of k, and only packed, there are no sums in memory.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator, lane_over
-from graphfuse.blockgen.index import Index, strides_of
+from graphfuse.blockgen.index import Index, linear, strides_of
 from graphfuse.blockgen.kernel import element_of
 from graphfuse.blockgen.loops import Carried, for_row_tiles, nest
 from graphfuse.blockgen.products import Depth, accumulate, in_chunks, pack_panel, store_results
@@ -110,9 +110,11 @@ class _Program:
             else:
                 self._keep(sums, place, self.kernel.ev.emit(block.add, self._kept(sums, place), acc))
 
+        panels = self._pack_panels(depth) if contraction.streams_panels else None
+
         def panel(number: Dim, slot: Dim) -> None:
             first = contraction.first_column(number)
-            packed = contraction.packed(first, self.tiles.at, depth)
+            packed = contraction.packed(first, self.tiles.at, depth) if panels is None else panels(slot, 0)
             self._along_rows(first, slot, lambda place: multiply(place, packed))
 
         self.tiles.each_panel(panel)
@@ -140,6 +142,23 @@ class _Program:
         else:
             some(depth, 0)
         return leaf
+
+    def _pack_panels(self, depth: Depth) -> Callable[[Dim, Dim], Leaf]:
+        """The program's panels as [panel, depth, column]; where one is, from a step on."""
+        contraction, tiles = self.contraction, self.tiles
+        shape = (depth.total, contraction.width)
+        panels = self._local((tiles.panels, *shape), element_of(contraction.work.rhs))
+
+        def place(slot: Dim, step: Dim) -> Leaf:
+            offset = linear((slot, step), panels.strides[:2])
+            return replace(panels, strides=panels.strides[1:], shape=shape, offset=offset)
+
+        def some(steps: Depth, step: Dim) -> None:
+            first = contraction.first_column
+            tiles.each_panel(lambda number, slot: contraction.pack(first(number), tiles.at, steps, place(slot, step)))
+
+        in_chunks(self.kernel, depth, STREAMS, some)
+        return place
 
     def _finish(self, place: _Place, acc: Value) -> None:
         """The epilogue."""
