@@ -101,6 +101,8 @@ MICRO: dict[str, Micro] = {
     "full_sum": Micro(lambda x: x.sum(), (ROWS,)),
     "transpose_add": Micro(lambda x, y: (x.t() + y).contiguous(), ((2048, 1024), (1024, 2048))),
     "deep_product": Micro(lambda x, y: x @ y, ((1000, 6000), (6000, 100))),
+    "weight_gradient": Micro(lambda x, y: x.t() @ y, ((1024, 768), (1024, 3072))),
+    "gradient_of_logits": Micro(lambda x, y: x @ y, ((120, 32000), (32000, 512))),
     "tiny": Micro(lambda x, y: torch.relu(x * y + 1).sum(-1), ((4, 8), (4, 8))),
 }
 

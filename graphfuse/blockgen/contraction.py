@@ -53,6 +53,7 @@ from graphfuse.blockgen.tiling import (
 )
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Trait, Value, dims_of
+from graphfuse.ir.types import BF16, Scalar
 from graphfuse.symbolic import (
     Dim,
     bounds,
@@ -159,6 +160,7 @@ class ContractionKernel:
         self.width = vectors * lanes
         self.packs_rows = self.rows_are_dense = self.streams_panels = False
         self.slabs: Slabs | None = None
+        self.widens = False
         if self.elementwise:
             rows = max(1, min(4, row_extent)) if isinstance(row_extent, int) else 4
             self.tile = MatmulTile(rows, vectors, 1)
@@ -168,10 +170,13 @@ class ContractionKernel:
             stride = next((s for s in strides if s), 0)
             if self.in_fours:
                 stride = stride // FOUR  # of lanes, which is what the tile is made of
+            narrow, elements = self._narrow(lhs), {element_of(self.work.lhs), element_of(self.work.rhs)}
             if self._has_slabs():
-                self.slabs = slabs_of(self._extents, SLAB_BYTES // element_of(self.work.rhs).bytes)
+                self.widens = narrow and not (elements == {BF16} and kernel.machine.multiplies_pairs)
+                self.slabs = slabs_of(self._extents, SLAB_BYTES // self.panel_elem.bytes)
                 self.packs_rows = self._worth_packing_rows(lhs, row)
-            if isinstance(row_extent, int) and row_extent >= SLAB_ROWS and self._is_far(self.rhs_reads):
+            far = isinstance(row_extent, int) and row_extent >= SLAB_ROWS and self._is_far(self.rhs_reads)
+            if far or self.widens:
                 self.streams_panels = self.contiguous and self._is_large(self.work.rhs)
                 self.contiguous = False
             if self.slabs is None and self._has_slabs() and (self.packs_rows or not self.contiguous):
@@ -179,7 +184,7 @@ class ContractionKernel:
             stride = 0 if self.packs_rows else stride
             depth = self.slabs.innermost if self.slabs else (self._extents or (1,))[-1]
             tiles = matmul_tiles(kernel.machine, elem, row_extent, vectors, depth, kernel.space.ranges, stride)
-            if self._narrow(lhs):
+            if narrow and not self.packs_rows:
                 tiles = [replace(t, k_step=long_step(depth)) for t in tiles]
             elif self.in_fours:
                 tiles = [replace(t, k_step=FOUR) for t in tiles]
@@ -207,6 +212,12 @@ class ContractionKernel:
     def _extents(self) -> tuple[Dim, ...]:
         """Of the loops over k."""
         return tuple(d.extent for d in self.k_dims)
+
+    @property
+    def panel_elem(self) -> Scalar:
+        """Of what is packed: floats as they are multiplied, so that none is widened more than once."""
+        elem = element_of(self.work.rhs)
+        return accumulator(elem) if self.widens else elem
 
     def _has_slabs(self) -> bool:
         """Whether there are rows enough that a panel should stay in the first-level cache, and all sizes are known."""
@@ -241,6 +252,8 @@ class ContractionKernel:
             return False
         along, across = (coefficient(lhs.offsets[0], n) for n in (row, self.k_names[self.k_dims[-1].last]))
         self.rows_are_dense = along == 1
+        if self.widens:
+            return 1 in (along, across)
         if self.rows_are_dense:
             return self._is_far(lhs)
         aliased = isinstance(along, int) and along * element_of(self.work.lhs).bytes % ALIAS_BYTES == 0
@@ -320,10 +333,11 @@ class ContractionKernel:
         rows_flops = known_depth * self.width
         # about 20 microseconds of work, in whole tiles
         tile_ns = max(1.0, self.tile.rows * rows_flops / self._products_per_ns())
-        if isinstance(panels, int) and panels * panel_bytes <= machine.l2_bytes // 2:
-            tiles = max(1, round(20_000 / (tile_ns * panels)))
-            block_rows = tiles * self.tile.rows
-            return panels, (None if known_rows <= block_rows else block_rows)
+        fit = machine.l2_bytes // 2 // max(1, panel_bytes)
+        if isinstance(panels, int) and fit > 1:
+            together = -(-panels // -(-panels // fit))
+            block_rows = max(1, round(20_000 / (tile_ns * together))) * self.tile.rows
+            return together, (None if known_rows <= block_rows else block_rows)
         # one panel: as many rows as keep lhs in half the second-level cache
         cached = max(1, machine.l2_bytes // 2 // (known_depth * bytes_per * self.tile.rows)) * self.tile.rows
         cached = max(cached, self.tile.rows * 4)
@@ -339,18 +353,23 @@ class ContractionKernel:
         tiles = -(-self.rows // height)
         blocks = -(-tiles // max(1, self.kernel.machine.l2_bytes // (line * height)))
         groups = -(-panels // together)
-        blocks = max(blocks, min(self._wanted(groups), tiles // (2 * FEW_TILES if self.packs else FEW_TILES)))
-        groups = max(groups, min(self._wanted(blocks), panels // (PACKED_PANELS if self.packs_rows else 2)))
+        blocks = self._cut(groups, blocks, tiles // (2 * FEW_TILES if self.packs else FEW_TILES))
+        groups = self._cut(blocks, groups, panels // (PACKED_PANELS if self.packs_rows else 2))
         return -(-panels // groups), (None if blocks == 1 else -(-tiles // blocks) * height)
 
-    def _wanted(self, parts: Dim) -> int:
-        """Into how many parts each of so many should be cut, so that there are programs for all threads."""
-        work = positions(self.domain) * product(self._extents)
-        shared = ceildiv(positions([self.dims[i].extent for i in self.shared]), self._together())
-        count = product([parts, shared, *(self.dims[i].extent for i in self.outer)])
-        if not isinstance(work, int) or not isinstance(count, int):
-            return 1
-        return max(1, -(-min(PROGRAMS, work // (self._products_per_ns() * PROGRAM_NS)) // count))
+    def _cut(self, others: int, least: int, most: int) -> int:
+        """Into how many parts a dim is cut, where `others` are: at most so many more than it must be for threads."""
+        work, outer = (
+            positions(self.domain) * product(self._extents),
+            product([self.dims[i].extent for i in self.outer]),
+        )
+        if not isinstance(work, int) or not isinstance(outer, int):
+            return least
+        count = outer * others
+        wanted = min(PROGRAMS, work // (self._products_per_ns() * PROGRAM_NS))
+        cut = max(least, min(most, -(-wanted // max(1, count))))
+        whole = (n for n in range(cut, min(most + 1, cut + EVENLY)) if n * count % EVENLY == 0)
+        return next(whole, cut) if wanted == PROGRAMS else cut
 
     def _together(self) -> int:
         """How many places of the shared dims one program takes: a panel that is packed serves them all."""
@@ -556,7 +575,7 @@ class ContractionKernel:
         shape = (depth.total, self.width)
         if self.in_fours:
             shape = (exact_div(depth.total, FOUR) or 0, self.width, FOUR)
-        pointer = self.kernel.ev.emit(block.alloc, elem=element_of(self.work.rhs), count=depth.total * self.width)
+        pointer = self.kernel.ev.emit(block.alloc, elem=self.panel_elem, count=depth.total * self.width)
         leaf = Leaf(pointer, strides_of(shape), shape)
         self.pack(first, at, depth, leaf)
         return leaf
@@ -586,7 +605,7 @@ class ContractionKernel:
         if not columns % lanes:
             return starts
         lane, column = lane_over(self.kernel.space, lanes, columns // lanes * lanes)
-        elem = element_of(self.work.rhs)
+        elem = self.panel_elem
 
         def clear(at: Index, _: Carried) -> None:
             with ev.lanes_as(lane):
@@ -626,6 +645,8 @@ FEW_TILES = 4
 """Tiles of rows that a program has at least where there would be too few programs; twice that where it packs panels."""
 PROGRAMS = 8
 """Are as many as there are threads, on most machines, or share them out evenly."""
+EVENLY = 4
+"""Threads that programs are shared out among, none of which has one more than the others."""
 PROGRAM_NS = 40_000
 """Of work for a program: below, what it packs and starts takes too much of it."""
 TOGETHER = 8

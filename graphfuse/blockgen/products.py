@@ -319,7 +319,7 @@ def pack_panel(
             got = ev.shaped(ev.value(work.rhs, work.rhs_at(index, depth.to_index(at))), ev.full_shape())
         with ev.lanes_as(*((stored, steps) if beside else (steps, stored))):
             leaf, where = to(depth.flat(at))
-            ev.store(leaf, where, got)
+            ev.store(leaf, where, ev.cast(got, block.pointed_to(leaf.pointer)))
 
     def row(walked: Index, start: int) -> None:
         at = position((*walked[:-1], walked[-1] + start) if start else walked)
@@ -327,7 +327,7 @@ def pack_panel(
             got = ev.shaped(ev.value(work.rhs, work.rhs_at(index, depth.to_index(at))), (lane.extent,))
         with ev.lanes_as(stored):
             leaf, where = to(depth.flat(at))
-            ev.store(leaf, where, got)
+            ev.store(leaf, where, ev.cast(got, block.pointed_to(leaf.pointer)))
 
     outer, done = [depth.extents[i] for i in order[:-1]], 0
     for size in dict.fromkeys((together, min(together, FEW))):

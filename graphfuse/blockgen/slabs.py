@@ -123,7 +123,8 @@ class _Program:
         """The program's rows of lhs as [tile, depth, row]."""
         contraction = self.contraction
         work, height = contraction.work.swapped(), contraction.tile.rows
-        leaf = self._local((self.tiles.count, depth.total, height), element_of(work.rhs))
+        elem = contraction.panel_elem if contraction.widens else element_of(work.rhs)
+        leaf = self._local((self.tiles.count, depth.total, height), elem)
         dense = contraction.rows_are_dense
 
         def some(steps: Depth, first: Dim) -> None:
@@ -147,7 +148,7 @@ class _Program:
         """The program's panels as [panel, depth, column]; where one is, from a step on."""
         contraction, tiles = self.contraction, self.tiles
         shape = (depth.total, contraction.width)
-        panels = self._local((tiles.panels, *shape), element_of(contraction.work.rhs))
+        panels = self._local((tiles.panels, *shape), contraction.panel_elem)
 
         def place(slot: Dim, step: Dim) -> Leaf:
             offset = linear((slot, step), panels.strides[:2])

@@ -33,6 +33,7 @@ from graphfuse.ir.core import Block, Func, Op, Value, attr_number, tile_of
 from graphfuse.ir.rewrite import use_counts
 from graphfuse.ir.types import BF16, F32, Scalar
 from graphfuse.llvm.module import Reg
+from graphfuse.targets.cpu import multiplies_pairs
 
 UNROLLED_UPDATES = 512
 """Products with more vector multiply-adds than this are loops even if acc is small."""
@@ -232,7 +233,7 @@ def _factors(kernel: Kernel, a: _Operand, b: _Operand, elem: Scalar, spans: Sequ
 
 def _has_pairs(kernel: Kernel, width: int) -> bool:
     """Whether pairs of bf16 are multiplied by one instruction, for so many sums; not where nothing may flush to 0."""
-    if not kernel.target.has("avx512bf16") or kernel.func.attrs.get("numerics") == "strict":
+    if not multiplies_pairs(kernel.target) or kernel.func.attrs.get("numerics") == "strict":
         return False
     return width == 16 or (width in (4, 8) and kernel.target.has("avx512vl"))
 

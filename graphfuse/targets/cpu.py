@@ -26,7 +26,18 @@ def cpu_target(arch: str, cpu: str, features: str, triple: str = "") -> Target:
 
 def machine_of(target: Target) -> Machine:
     """What schedules need to know of a processor."""
-    return Machine(vector_bytes=target.vector_bytes, registers=target.registers)
+    return Machine(
+        vector_bytes=target.vector_bytes, registers=target.registers, multiplies_pairs=multiplies_pairs(target)
+    )
+
+
+def multiplies_pairs(target: Target) -> bool:
+    """Whether two products of bf16 and their sum take the time of one of f32.
+
+    On Intel's processors since Sapphire Rapids, which are those with `avx512fp16`, they take that of four
+    (`benchmarks.population --device cpu --kind kernel --seed 482731070 --numbers 48`).
+    """
+    return target.has("avx512bf16") and not target.has("avx512fp16")
 
 
 class Cpu:

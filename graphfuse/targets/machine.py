@@ -40,6 +40,8 @@ class Machine:
     l2_bytes: int = 1 << 20
     stream_bytes: int = 32 << 20
     """Results of at least this size are written past the cache: nothing of them would survive in it."""
+    multiplies_pairs: bool = False
+    """Of bf16, by one instruction, in the time of a multiply-add of f32."""
     multiprocessors: int = 1
     """Of a GPU: each runs some blocks of threads at a time."""
     shared_bytes: int = 0

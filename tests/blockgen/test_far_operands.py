@@ -1,4 +1,4 @@
-"""Products of operands whose elements lie far apart along k: transposed ones, and those of long rows."""
+"""Products of operands whose elements lie far apart along k, or of a deep k: what is packed, slab by slab."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ import pytest
 
 from graphfuse import compiler
 from graphfuse.blockgen.lower import lower_region
+from graphfuse.ir.dense import numpy_dtype
+from graphfuse.ir.types import scalar
 from graphfuse.knobs import Options
 from graphfuse.runtime.session import Session
+from graphfuse.targets import Target
 from tests.blockgen.support import AVX512, Case, graph_func, lowered, region_ops
-from tests.machine import HOST
+from tests.machine import HOST, host_and
+
+TARGETS = host_and("cpu:haswell")
 
 SIZES = {
     "whole tiles": (96, 128, 640),
@@ -41,6 +46,29 @@ def test_a_transposed_left_operand(name: str) -> None:
     assert np.abs(got - want).max() <= 3 * np.abs(a.T @ b - want).max() + 1e-6 * want.std()
 
 
+SPECS = ("mk,kn->mn", "km,kn->mn", "mk,nk->mn", "bkm,kn->bmn", "mak,nak->mn")
+DEPTHS = {"one slab": 300, "slabs that divide": 640, "a prime": 1031}
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+@pytest.mark.parametrize("columns", [22, 150])
+@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("elem", ["f32", "f16", "bf16"])
+def test_slabs_of_any_layout(elem: str, spec: str, depth: str, columns: int, target: Target) -> None:
+    sizes = {"m": 131, "n": columns, "k": DEPTHS[depth], "a": 3, "b": 2}
+    left, right = (tuple(sizes[c] for c in labels) for labels in spec.partition("->")[0].split(","))
+    a, b = (f"{name}: {'x'.join(map(str, shape))}x{elem}" for name, shape in zip("ab", (left, right), strict=True))
+    func = graph_func(f"{a}, {b}", f'p = contract(a, b) {{spec = "{spec}"}}; y = abs(p); return(y)')
+    func = replace(func, attrs={"inputs": ("a", "b"), "outputs": ("y",)})
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(shape, np.float32).astype(numpy_dtype(scalar(elem))) for shape in (left, right))
+    (got,) = Session(compiler.build(func, target, Options())).run({"a": x, "b": w}).values()
+    want = np.abs(np.einsum(spec, x.astype(np.float64), w.astype(np.float64)))
+    unit = {"f32": 2.0**-20, "f16": 2.0**-10, "bf16": 2.0**-7}[elem]
+    assert np.abs(got.astype(np.float64) - want).max() <= unit * want.max()
+
+
 def test_what_is_packed() -> None:
     allocations = {
         "near": _allocations("a: 64x96xf32, b: 64x128xf32"),
@@ -54,8 +82,8 @@ def test_what_is_packed() -> None:
     lanes = 32
     assert allocations == {
         "near": [],
-        "far": [210 * 256, 256 * lanes],  # 15 tiles of 14 rows, and a panel
-        "far, and slabs": [210 * 7 * lanes, 210 * 160, 160 * lanes],  # sums of seven panels before them
+        "far": [154 * 256, 256 * lanes],  # 11 tiles of 14 rows, and a panel
+        "far, and slabs": [154 * 7 * lanes, 154 * 160, 160 * lanes],  # sums of seven panels before them
         "rows of a known, few": [],
         "panels of a, few": [],
         "rows a page apart": [108 * 4 * lanes, 108 * 256, 256 * lanes],
