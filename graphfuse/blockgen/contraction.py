@@ -631,28 +631,28 @@ PAGE_BYTES = 4096
 """Of memory, as processors map it."""
 PAGES = 64
 """Addresses of so many pages are known to the first level of a TLB."""
+# The following were chosen by `python -m benchmarks.cpu_products`, with AVX-512 and without.
+
 PACKED_ROWS = 256
 """A panel is packed for so many rows, if there are as many: that takes as long as some 14 of them."""
-
-
-FAR_SIZE = 4
-"""Times the second-level cache, which is twice as large on some machines."""
-SLAB_ROWS = 56
-"""Rows from which on a slab of a panel is read often enough to be kept in the first-level cache: four tiles of 14."""
 PACKED_PANELS = 4
 """Rows of lhs are packed for so many panels."""
+FAR_SIZE = 4
+"""Times the second-level cache, which is twice as large on some machines: what is larger comes from beyond."""
+SLAB_ROWS = 56
+"""Rows from which on a slab of a panel is read often enough to be kept in the first-level cache: four tiles of 14."""
+SLAB_BYTES = 1024
+"""Of a column of a slab: 256 steps of f32, of which 32 columns are a first-level cache."""
+TOGETHER = 8
+"""Panels that a program multiplies a slab of its rows with, if there are as many."""
 FEW_TILES = 4
 """Tiles of rows that a program has at least where there would be too few programs; twice that where it packs panels."""
 PROGRAMS = 8
-"""Are as many as there are threads, on most machines, or share them out evenly."""
+"""Programs that a product is cut into, so that threads share it."""
 EVENLY = 4
-"""Threads that programs are shared out among, none of which has one more than the others."""
+"""Threads of which none has a program more than the others."""
 PROGRAM_NS = 40_000
 """Of work for a program: below, what it packs and starts takes too much of it."""
-TOGETHER = 8
-"""Panels that a program multiplies a slab of its rows with, if there are as many."""
-SLAB_BYTES = 1024
-"""Of a column of a slab: 256 steps of f32, of which 32 columns are a first-level cache."""
 
 
 def is_view(value: Value, kernel: Kernel) -> bool:
