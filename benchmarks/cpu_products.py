@@ -21,6 +21,7 @@ from collections.abc import Callable
 
 import torch
 
+from benchmarks import record
 from benchmarks.torch_cpu import ALLOCATOR, CLOCKS, in_turns
 
 CASES = {
@@ -93,7 +94,7 @@ def main() -> None:
         command = [sys.executable, "-m", "benchmarks.cpu_products", *sys.argv[1:]]
         os.execve(sys.executable, command, os.environ | ENVIRONMENT)
     torch.set_num_threads(args.threads)
-    torch.manual_seed(0)
+    torch.manual_seed(record.SEED)
     layouts = args.layouts.split(",")
     with torch.no_grad():
         found = [ratio(lay, c, args) for lay in layouts for c in args.cases or CASES[lay].split()]
