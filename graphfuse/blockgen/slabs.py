@@ -4,7 +4,7 @@ The order of loops is that of Goto and van de Geijn (Anatomy of High-Performance
 
     sums = 0                                      of all tiles of the program, in program-local memory
     for slab of k:
-      (rows of lhs are packed, tile by tile: they fill half the second-level cache)
+      (rows of lhs are packed, tile by tile: with the sums, they stay in the second-level cache)
       for panel of columns:                       (packed; a slab of it stays in the first-level cache)
         for tile of rows:
           sums[panel, tile] += lhs[rows, slab] @ rhs[slab, panel]
@@ -29,7 +29,7 @@ from graphfuse.blockgen.tiling import Slabs
 from graphfuse.dialects import block
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import Scalar
-from graphfuse.symbolic import Dim, product, sym
+from graphfuse.symbolic import Dim, product, static, sym
 
 if TYPE_CHECKING:
     from graphfuse.blockgen.contraction import ContractionKernel
@@ -73,7 +73,6 @@ class _Program:
         self.slabs, self.tiles = slabs, tiles
         elem = accumulator(element_of(contraction.work.result))
         shape = (tiles.panels, tiles.count, contraction.tile.rows, contraction.width)
-        self.zero = self.kernel.ev.const(0.0 if elem.is_float else 0, elem, shape[2:])
         self.sums = None if slabs.is_one else self._local(shape, elem)
 
     def emit(self) -> None:
@@ -82,7 +81,9 @@ class _Program:
         if sums is None:
             self._slab((), 0, slabs.size)
             return
-        self._each_tile(lambda place: self._keep(sums, place, self.zero))
+        elem = block.pointed_to(sums.pointer)
+        zero = self.kernel.ev.const(0.0 if elem.is_float else 0, elem, tuple(map(static, sums.shape[2:])))
+        self._each_tile(lambda place: self._keep(sums, place, zero))
         outer, (extent, *_) = slabs.extents[: slabs.level], slabs.extents[slabs.level :]
 
         def along(at: Index, _: Carried) -> None:

@@ -719,7 +719,7 @@ def share_sums(
 
 @passing("graph")
 def split_long_reductions(func: Func, *, programs: int = CORES) -> Func:
-    """The same for a CPU, of products for its caches alone: they share their rows and columns out among threads."""
+    """The same for a CPU, of products only those whose rows and columns are too few to share out among threads."""
     known = Programs(programs, func.ranges, scanned=SCANNED_ON_CPU, beside=BESIDE_ON_CPU, scan_parts=programs)
     return _split_by(func, ON_CPU, known)
 
