@@ -11,12 +11,14 @@ is the least index of what equals the maximum, or is NaN where that is:
 
 from __future__ import annotations
 
+import math
+
 from graphfuse.codegen.expand_boxes import expand_box
 from graphfuse.dialects import block, effects
 from graphfuse.ir.core import Func, Op, Value, attr_int, attr_scalar, tile_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
-from graphfuse.ir.types import I64, Tile
+from graphfuse.ir.types import I32, I64, U16, Tile
 
 
 @passing("gpu", needed=True)
@@ -38,6 +40,35 @@ def _visit(op: Op) -> Replacement | None:
     if op.kind is block.load_box:
         return expand_box(op)
     return _arg_reduce(op) if op.kind is block.arg_reduce else None
+
+
+@passing("block", needed=True)
+def expand_words(func: Func, *, but: str = "") -> Func:
+    """`func` without `block.dot_words`, but of some elements: one product for each place in a word."""
+    kept = but.split(",")
+
+    def visit(op: Op) -> Op | None:
+        is_other = op.kind is block.dot_words and attr_scalar(op, "elem", I64).name not in kept
+        return _dot_words(op) if is_other else None
+
+    return rebuild(func, visit)
+
+
+def _dot_words(op: Op) -> Op:
+    a, b, acc = op.operands
+    elem = attr_scalar(op, "elem", I64)
+    (m, n), depth = tile_of(acc).shape, math.prod(tile_of(a).shape[1:])
+    words = block.reshape(a, shape=(m, depth)), block.reshape(b, shape=(depth, n))
+    for place in range(block.WORD_BITS // elem.bits):
+        shift = block.const(value=place * elem.bits, elem=I32)
+        factors: list[Op] = []
+        for word in words:
+            shifts = block.splat(shift, shape=tile_of(word.result).shape)
+            part = block.ELEMENTWISE["shr"](word, shifts)
+            factors.append(block.bitcast(block.cast(part, to=U16), to=elem))
+        op = block.dot(*factors, acc, loc=op.loc)
+        acc = op.result
+    return op
 
 
 def _arg_reduce(op: Op) -> Op:

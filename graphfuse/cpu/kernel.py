@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from graphfuse.codegen import kernel as shared
@@ -116,12 +116,16 @@ class Kernel(shared.Kernel):
         self.scratch_bytes: Dim = 0
         self.streams = False
         """Whether a store went past the cache, so that the kernel must fence before it ends."""
+        self.tiles = False
+        """Whether registers of tiles are used, which the kernel must release before it ends."""
         self.groups: dict[str, str] = {}
         """Memory to the set of memories it may overlap with."""
         self.deferred: frozenset[Value] = frozenset()
-        """Loads that are emitted element by element where they are used."""
+        """Loads and products that are emitted where they are used."""
         self.views: dict[Value, View] = {}
         """Where deferred loads read."""
+        self.products: dict[Value, Callable[[View], None]] = {}
+        """What leaves the sums of a deferred product in memory."""
         self.spilled: list[str] = []
         """Memory that holds operands of products."""
         self.allocation_roots: dict[Value, str] = {}

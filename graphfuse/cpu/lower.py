@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from graphfuse.codegen import arith, control, index, pointers
-from graphfuse.codegen.expand import expand, quiet
+from graphfuse.codegen.expand import expand, expand_words, quiet
 from graphfuse.codegen.kernel import PointerValue, memory_type
 from graphfuse.codegen.lowered import LoweredModule
-from graphfuse.cpu import lower_dot, lower_effects, lower_memory, lower_scan, lower_shape
+from graphfuse.cpu import lower_dot, lower_dot_words, lower_effects, lower_memory, lower_scan, lower_shape
 from graphfuse.cpu.kernel import Kernel
 from graphfuse.cpu.windows.loops import loop_over_windows
 from graphfuse.dialects import block
@@ -27,8 +27,11 @@ from graphfuse.llvm import codegen
 from graphfuse.llvm.module import FunctionText, ModuleText, Reg
 from graphfuse.symbolic import Dim
 from graphfuse.targets import Target
+from graphfuse.targets.cpu import WORD_FEATURES, multiplies_words
 
-FAMILIES = (arith, control, index, lower_dot, lower_effects, lower_memory, lower_scan, lower_shape, pointers)
+FAMILIES = (
+    arith, control, index, lower_dot, lower_dot_words, lower_effects, lower_memory, lower_scan, lower_shape, pointers,
+)  # fmt: skip
 """Modules that fill the tables of lowerings."""
 
 
@@ -60,7 +63,8 @@ def lower(funcs: Sequence[Func], target: Target) -> Lowered:
 def cpu_passes(target: Target) -> tuple[Pass, ...]:
     """What runs on every block function before it is lowered."""
     windows = loop_over_windows.given(vector_bytes=target.vector_bytes, registers=target.registers)
-    return quiet, windows, expand
+    words = expand_words.given(but=",".join(e.name for e in WORD_FEATURES if multiplies_words(target, e)))
+    return quiet, words, windows, expand
 
 
 def compile_object(lowered: Lowered) -> bytes:
@@ -83,7 +87,7 @@ def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInf
     text = FunctionText(module)
     # lanes of a full vector: f32 fills a register, wider elements take several
     kernel = Kernel(func, target, text, target.vector_bytes // 4)
-    kernel.deferred = lower_dot.deferrable_loads(func)
+    kernel.deferred = lower_dot.deferrable(func)
     _bind_params(kernel)
     kernel.scratch = Reg("%scratch", "ptr")
     before = text.reserve()
@@ -103,6 +107,8 @@ def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInf
         # streaming stores are not ordered by the executor's release
         module.entity("declare void @llvm.x86.sse.sfence()")
         text.line("call void @llvm.x86.sse.sfence()")
+    if kernel.tiles:
+        lower_dot_words.release(kernel)
     text.line("ret void")
     params = "ptr noalias readonly %args, i64 %begin, i64 %end, ptr noalias align 64 %scratch"
     module.function(text.text(f"define void @{func.name}({params}) #0"))

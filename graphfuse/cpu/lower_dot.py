@@ -27,7 +27,7 @@ from graphfuse.codegen.convert import cast
 from graphfuse.codegen.kernel import integer, vector_type, width_of
 from graphfuse.cpu.kernel import Kernel, Span, TileValue, lowers
 from graphfuse.cpu.lower_dot_bytes import in_fours, multiply_in_fours
-from graphfuse.cpu.lower_memory import View, extreme, load_element, load_lanes, load_tile, reserve, store_vector
+from graphfuse.cpu.lower_memory import View, extreme, load_element, load_lanes, load_tile, spilled
 from graphfuse.dialects import block
 from graphfuse.ir.core import Block, Func, Op, Value, attr_number, tile_of
 from graphfuse.ir.rewrite import use_counts
@@ -43,8 +43,11 @@ WIDENED = 4
 """From so many steps of k on, narrow elements are widened before they are multiplied."""
 
 
-def deferrable_loads(func: Func) -> frozenset[Value]:
-    """Loads read once, by a product in their block, with nothing written in between."""
+def deferrable(func: Func) -> frozenset[Value]:
+    """What is read, or made, where it is used: in its block, once, with nothing written in between.
+
+    Loads by products; products of words by stores.
+    """
     uses, out = use_counts(func), set[Value]()
     for inner in [func.body, *(body for op in func.walk() for body in op.bodies)]:
         out |= _deferrable_in(inner, uses)
@@ -55,11 +58,15 @@ def _deferrable_in(inner: Block, uses: dict[Value, int]) -> set[Value]:
     out: set[Value] = set()
     pending: set[Value] = set()
     for op in inner.ops:
-        if op.kind is block.dot and not _batch(op):
+        if op.kind is block.dot_words:
+            out |= pending & set(op.operands)
+        elif op.kind is block.dot and not _batch(op):
             out |= pending & set(op.operands[:2])
+        elif op.kind is block.store_view:
+            out |= {v for v in pending & {op.operands[2]} if v.op is not None and v.op.kind is block.dot_words}
         if block.may_write(op):
             pending.clear()
-        if op.kind is block.load_view and uses.get(op.result) == 1:
+        if op.kind in (block.load_view, block.dot_words) and uses.get(op.result) == 1:
             pending.add(op.result)
     return out
 
@@ -337,18 +344,7 @@ def _in_memory(kernel: Kernel, x: _Operand) -> _Operand:
     if x.view is not None:
         return x
     assert x.tile is not None, "in memory or in registers"
-    tile = x.tile
-    root = f"s{len(kernel.allocation_roots)}d{len(kernel.spilled)}"
-    kernel.spilled.append(root)
-    pointer = reserve(kernel, root, tile.rows * tile.columns * tile.elem.bytes)
-    strides = (tile.columns, 1)
-    view = View(kernel, pointer, pointer.reg, tile.elem, tile.shape, strides, {})
-    vectors = iter(tile.vectors)
-    for i, span in itertools.product(range(tile.rows), tile.spans):
-        lead = (i,)
-        mask = view.mask(lead, span)
-        store_vector(kernel, pointer, tile.elem, view.address((i, span.start)), next(vectors), mask)
-    return replace(x, view=view, tile=None)
+    return replace(x, view=spilled(kernel, x.tile), tile=None)
 
 
 def _trips(kernel: Kernel, a: _Operand, b: _Operand, depth: int) -> Reg:

@@ -20,7 +20,7 @@ from graphfuse.codegen.kernel import (
     vector_type,
     width_of,
 )
-from graphfuse.cpu.kernel import Kernel, Span, lowers
+from graphfuse.cpu.kernel import Kernel, Span, TileValue, lowers
 from graphfuse.cpu.lower_shape import transpose_matrices
 from graphfuse.dialects import block
 from graphfuse.ir.core import Op, Value, attr_dim, attr_dims, attr_int, attr_ints, attr_number, tile_of
@@ -45,6 +45,25 @@ def reserve(kernel: Kernel, root: str, size: Dim) -> PointerValue:
         return PointerValue(kernel.scratch, root)
     reg = kernel.text.pure("ptr", f"getelementptr i8, {kernel.scratch}, {by}", kernel.scratch, by)
     return PointerValue(reg, root)
+
+
+def reserve_tile(kernel: Kernel, shape: tuple[int, ...], elem: Scalar) -> View:
+    """Room for a tile in the scratch buffer, for an operand of a product or its sums."""
+    root = f"s{len(kernel.allocation_roots)}d{len(kernel.spilled)}"
+    kernel.spilled.append(root)
+    pointer = reserve(kernel, root, math.prod(shape) * elem.bytes)
+    strides = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+    return View(kernel, pointer, pointer.reg, elem, shape, strides, {})
+
+
+def spilled(kernel: Kernel, tile: TileValue) -> View:
+    """A tile's copy in the scratch buffer."""
+    view = reserve_tile(kernel, tile.shape, tile.elem)
+    pointer = view.pointer
+    places = itertools.product(*map(range, tile.shape[:-1]))
+    for (lead, span), x in zip(itertools.product(places, tile.spans), tile.vectors, strict=True):
+        store_vector(kernel, pointer, tile.elem, view.address((*lead, span.start)), x, view.mask(lead, span))
+    return view
 
 
 def advance(kernel: Kernel, pointer: Reg, elem: Scalar, by: Reg) -> Reg:
@@ -364,8 +383,16 @@ def gather(
 @lowers(block.store_view)
 def lower_store_view(kernel: Kernel, op: Op) -> None:
     """As `load_view`."""
-    tile = kernel.tile(op.operands[2])
-    view = make_view(kernel, op, Tile(tile.shape, tile.elem), op.operands[3:])
+    value = op.operands[2]
+    view = make_view(kernel, op, tile_of(value), op.operands[3:])
+    if (multiply := kernel.products.get(value)) is not None:
+        if not view.limits and view.strides[-1] == 1:
+            multiply(view)
+            return
+        sums = reserve_tile(kernel, view.shape, view.elem)
+        multiply(sums)
+        kernel.values[value] = kernel.make(value.type, load_tile(kernel, sums, 0))
+    tile = kernel.tile(value)
     vectors = iter(tile.vectors)
     stream = bool(op.attrs.get("stream", False))
     kernel.streams |= stream

@@ -31,7 +31,7 @@ from graphfuse.dialects.operands import axis_of
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_strs, dims_of, opdef
 from graphfuse.ir.layout import LinearLayout
-from graphfuse.ir.types import BOOL, I32, I64, Ptr, Scalar, Tile, Type
+from graphfuse.ir.types import BF16, BOOL, F16, F32, I32, I64, Ptr, Scalar, Tile, Type
 from graphfuse.symbolic import Dim
 
 
@@ -442,6 +442,33 @@ def dot(a: Type, b: Type, acc: Type, *, precision: str = "ieee") -> Type:
         raise VerifyError(f"shapes do not fit: {ta}, {tb} and {tc}")
     (*left, m, k), (*right, k2, n) = ta.shape, tb.shape
     if left != right or k != k2 or tc.shape != (*left, m, n):
+        raise VerifyError(f"shapes do not fit: {ta}, {tb} and {tc}")
+    return tc
+
+
+WORD_BITS = 32
+"""Of a word: two halves, or four bytes."""
+
+
+@opdef("block.words", Trait.PURE)
+def words(x: Type) -> Type:
+    """Halves that follow along the last dim, an even number of them, as words of i32: the first in the lowest bits."""
+    t = _tile(x)
+    if t.elem not in (F16, BF16) or not t.shape or t.shape[-1] % 2:
+        raise VerifyError(f"expected an even number of f16 or bf16 in a row, got {t}")
+    return Tile((*t.shape[:-1], t.shape[-1] // 2), I32)
+
+
+@opdef("block.dot_words", Trait.PURE)
+def dot_words(a: Type, b: Type, acc: Type, *, elem: Scalar) -> Type:
+    """acc + a @ b for words (i32) of elements that follow along the last K, the first of them in the lowest bits.
+
+    a is [M, K..], b is [K.., N], acc is [M, N] of f32. Subnormal elements and sums may count as 0.
+    """
+    ta, tb, tc = _tile(a), _tile(b), _tile(acc)
+    if ta.elem != I32 or tb.elem != I32 or tc.elem != F32 or elem not in (F16, BF16):
+        raise VerifyError(f"expected words (i32) of f16 or bf16 and sums in f32, got {ta}, {tb}, {tc} and {elem}")
+    if len(tc.shape) != 2 or ta.shape[1:] != tb.shape[:-1] or tc.shape != (ta.shape[0], tb.shape[-1]):
         raise VerifyError(f"shapes do not fit: {ta}, {tb} and {tc}")
     return tc
 

@@ -287,6 +287,13 @@ def _store(context: Context, _op: Op, pointer: Pointer, offsets: Array, value: A
 # combining
 
 
+def _dot_words(_: Context, op: Op, a: Array, b: Array, acc: Array) -> Array:
+    dtype = numpy_dtype(attr(op, "elem"))
+    left = np.ascontiguousarray(a).view(dtype).reshape(len(a), -1)
+    right = np.ascontiguousarray(np.moveaxis(b, -1, 0)).view(dtype).reshape(b.shape[-1], -1)
+    return gpu_interp.multiplied(left, right.T, acc)
+
+
 def _reduce(_: Context, op: Op, x: Array) -> Array:
     axis, kind = int(attr(op, "axis")), str(attr(op, "kind"))
     if kind == "xor":
@@ -362,6 +369,8 @@ SEMANTICS: dict[OpDef, Semantics] = {
     block.load: _load,
     block.store: _store,
     block.dot: lambda _context, _op, a, b, acc: gpu_interp.multiplied(a, b, acc),
+    block.words: lambda _context, _op, x: np.ascontiguousarray(x).view(np.int32),
+    block.dot_words: _dot_words,
     block.reduce: _reduce,
     block.arg_reduce: _arg_reduce,
     block.scan: _scan,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
+import sys
 from pathlib import Path, PurePosixPath
 
 import llvmlite.binding as llvm
@@ -20,7 +22,22 @@ def host_target() -> Target:
     arch = {"amd64": "x86_64", "arm64": "aarch64"}.get(arch, arch)
     features = str(llvm.get_host_cpu_features().flatten())
     usable = sorted(f for f in features.split(",") if f.startswith("+"))
+    if "+amx-tile" in usable and not _may_use_tiles():
+        usable = [f for f in usable if not f.startswith("+amx")]
     return cpu_target(arch, llvm.get_host_cpu_name(), ",".join(usable), triple)
+
+
+SYS_ARCH_PRCTL, ARCH_REQ_XCOMP_PERM, XTILEDATA = 158, 0x1023, 18
+"""Linux on x86-64 saves the registers of tiles for processes that ask for it (Documentation/arch/x86/xstate.rst)."""
+
+
+def _may_use_tiles() -> bool:
+    """Ask that this process and its threads may use AMX."""
+    if not sys.platform.startswith("linux"):
+        return False
+    syscall = ctypes.CDLL(None).syscall
+    syscall.argtypes, syscall.restype = (ctypes.c_long,) * 3, ctypes.c_long
+    return syscall(SYS_ARCH_PRCTL, ARCH_REQ_XCOMP_PERM, XTILEDATA) == 0
 
 
 def parse_target(text: str) -> Target:

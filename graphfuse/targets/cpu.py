@@ -6,6 +6,7 @@ import platform
 from collections.abc import Collection, Mapping
 
 from graphfuse.errors import TargetError
+from graphfuse.ir.types import BF16, F16, Scalar
 from graphfuse.targets.machine import Machine
 from graphfuse.targets.profiles.cpus import ARM, CPUS, X86
 from graphfuse.targets.target import FAMILIES, Instructions, Target, feature_names, suggestion
@@ -27,8 +28,20 @@ def cpu_target(arch: str, cpu: str, features: str, triple: str = "") -> Target:
 def machine_of(target: Target) -> Machine:
     """What schedules need to know of a processor."""
     return Machine(
-        vector_bytes=target.vector_bytes, registers=target.registers, multiplies_pairs=multiplies_pairs(target)
+        vector_bytes=target.vector_bytes,
+        registers=target.registers,
+        multiplies_pairs=multiplies_pairs(target),
+        word_elems=frozenset(e for e in WORD_FEATURES if multiplies_words(target, e)),
     )
+
+
+WORD_FEATURES = {BF16: "amx-bf16", F16: "amx-fp16"}
+"""Of Intel's AMX: what multiplies tiles of words of such elements."""
+
+
+def multiplies_words(target: Target, elem: Scalar) -> bool:
+    """Whether there are instructions for `block.dot_words` of such elements."""
+    return target.has("amx-tile") and elem in WORD_FEATURES and target.has(WORD_FEATURES[elem])
 
 
 def multiplies_pairs(target: Target) -> bool:

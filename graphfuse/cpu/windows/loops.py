@@ -28,7 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from graphfuse.blockopt.forms import Forms
 from graphfuse.blockopt.limits import Limits
 from graphfuse.codegen.arith import compute_elem
-from graphfuse.cpu.lower_dot import deferrable_loads
+from graphfuse.cpu.lower_dot import deferrable
 from graphfuse.cpu.windows.plan import is_virtual, plan, readable_by_product, tiles
 from graphfuse.cpu.windows.sources import Kept, Sources, is_turned, row_major, swapped
 from graphfuse.cpu.windows.together import side_by_side
@@ -51,9 +51,14 @@ DEEP = 8
 
 @passing("block", needed=True)
 def loop_over_windows(func: Func, *, vector_bytes: int = 32, registers: int = 16) -> Func:
-    """Loops over windows in place of tiles that do not fit in registers; other functions stay as they are."""
+    """Loops over windows in place of tiles that do not fit in registers; other functions stay as they are.
+
+    So do those with products of words, which leave their sums in memory.
+    """
+    if any(op.kind is block.dot_words for op in func.walk()):
+        return func
     lanes = max(1, vector_bytes // 4)
-    in_memory = deferrable_loads(func)
+    in_memory = deferrable(func)
     most = LARGE_BY_HAND if "assume" in func.attrs else LARGE
     for op in func.walk():
         if any(isinstance(v.type, Tile) and _vectors(v.type, lanes) > most for v in op.results if v not in in_memory):

@@ -23,7 +23,7 @@ CPUS: dict[str, tuple[str, str]] = {
     "skylake-avx512": (X86, _V4),
     "cascadelake": (X86, f"{_V4},+avx512vnni"),
     "icelake-server": (X86, _ICELAKE),
-    "sapphirerapids": (X86, f"{_ICELAKE},+avx512bf16,+avx512fp16,+avxvnni"),
+    "sapphirerapids": (X86, f"{_ICELAKE},+avx512bf16,+avx512fp16,+avxvnni,+amx-tile,+amx-bf16"),
     "znver2": (X86, f"{_V3},{_ZEN}"),
     "znver3": (X86, f"{_V3},{_ZEN}"),
     "znver4": (X86, f"{_ICELAKE},{_ZEN},+avx512bf16"),
