@@ -115,7 +115,7 @@ def _lowered(
     def lowered(name: str, machine: Machine, schedule: str = "") -> Func:
         op = region_ops[name]
         op = replace(op, attrs={**op.attrs, "schedule": schedule}) if schedule else op
-        kernel = backend.lower_region(op, name, ranges, machine)
+        kernel = backend.lower_region(op, name, ranges, machine.exact if options.numerics == "strict" else machine)
         if pairs := over_pairs(op):
             overlap = tuple((operand, len(op.operands) + result) for operand, result in pairs)
             kernel = replace(kernel, attrs={**kernel.attrs, "inplace": overlap})

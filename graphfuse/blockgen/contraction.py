@@ -50,10 +50,22 @@ from graphfuse.blockgen.tiling import (
     matmul_tiles,
     panel_vectors,
     slabs_of,
+    word_tiles,
+)
+from graphfuse.blockgen.words import (
+    EPILOGUE,
+    FASTER,
+    PAIR,
+    SIDE,
+    Words,
+    choose_words,
+    multiply_words,
+    pack_words,
+    words_of,
 )
 from graphfuse.dialects import block, graph
-from graphfuse.ir.core import Func, Op, Trait, Value, dims_of
-from graphfuse.ir.types import BF16, Scalar
+from graphfuse.ir.core import Func, Op, Trait, Value, dims_of, tile_of
+from graphfuse.ir.types import BF16, F32, I32, Scalar
 from graphfuse.symbolic import (
     Dim,
     bounds,
@@ -64,6 +76,7 @@ from graphfuse.symbolic import (
     minimum,
     mod,
     product,
+    static,
     substitute,
     sym,
 )
@@ -153,7 +166,7 @@ class ContractionKernel:
         columns: Dim = self.dims[-1].extent if self.dims else 1
         vectors = panel_vectors(kernel.machine, elem, row_extent, columns)
         lanes = kernel.machine.lanes(elem)
-        affine = next((v for v in (vectors, vectors // 2, vectors // 4) if v and self._affine(v * lanes)), None)
+        affine = next((v for v in (vectors, vectors // 2, vectors // 4) if v and self.affine(v * lanes)), None)
         self.contiguous = affine is not None
         vectors = affine or min(vectors, 3)
         self.columns, self.rows = columns, row_extent
@@ -161,6 +174,7 @@ class ContractionKernel:
         self.packs_rows = self.rows_are_dense = self.streams_panels = False
         self.slabs: Slabs | None = None
         self.widens = False
+        self.words: Words | None = None
         if self.elementwise:
             rows = max(1, min(4, row_extent)) if isinstance(row_extent, int) else 4
             self.tile = MatmulTile(rows, vectors, 1)
@@ -170,24 +184,15 @@ class ContractionKernel:
             stride = next((s for s in strides if s), 0)
             if self.in_fours:
                 stride = stride // FOUR  # of lanes, which is what the tile is made of
-            narrow, elements = self._narrow(lhs), {element_of(self.work.lhs), element_of(self.work.rhs)}
-            if self._has_slabs():
-                self.widens = narrow and not (elements == {BF16} and kernel.machine.multiplies_pairs)
-                self.slabs = slabs_of(self._extents, SLAB_BYTES // self.panel_elem.bytes)
-                self.packs_rows = self._worth_packing_rows(lhs, row)
-            far = isinstance(row_extent, int) and row_extent >= SLAB_ROWS and self._is_far(self.rhs_reads)
-            if far or self.widens:
-                self.streams_panels = self.contiguous and self._is_large(self.work.rhs)
+            narrow = self._narrow(lhs)
+            self.words = choose_words(self, lhs) if narrow else None
+            if self.words is not None:
                 self.contiguous = False
-            if self.slabs is None and self._has_slabs() and (self.packs_rows or not self.contiguous):
-                self.slabs = Slabs.whole(self._extents)
-            stride = 0 if self.packs_rows else stride
-            depth = self.slabs.innermost if self.slabs else (self._extents or (1,))[-1]
-            tiles = matmul_tiles(kernel.machine, elem, row_extent, vectors, depth, kernel.space.ranges, stride)
-            if narrow and not self.packs_rows:
-                tiles = [replace(t, k_step=long_step(depth)) for t in tiles]
-            elif self.in_fours:
-                tiles = [replace(t, k_step=FOUR) for t in tiles]
+                self.slabs, self.packs_rows = self.words.slabs, self.words.packs_rows
+                tiles = word_tiles(row_extent, -(-static(columns) // lanes))
+                self.width = tiles[0].vectors * lanes
+            else:
+                tiles = self._tiles(lhs, row, stride, vectors, narrow=narrow)
             self.tile = kernel.chosen(tiles)
         outer = [i for i in range(len(self.dims) - 1) if i != self.row_dim]
         self.packs = not (self.contiguous or self.elementwise)
@@ -196,6 +201,27 @@ class ContractionKernel:
         # what has panels of its own first
         self.outer = sorted((i for i in outer if i not in self.shared), key=lambda i: not self.in_rhs[i])
         self.owners = sum(self.in_rhs[i] for i in self.outer)
+
+    def _tiles(self, lhs: Accesses, row: str, stride: Dim, vectors: int, *, narrow: bool) -> list[MatmulTile]:
+        """Those of vectors; and which operands are packed, and in slabs."""
+        kernel, elements = self.kernel, {element_of(self.work.lhs), element_of(self.work.rhs)}
+        if self.has_slabs():
+            self.widens = narrow and not (elements == {BF16} and kernel.machine.multiplies_pairs)
+            self.slabs = slabs_of(self.extents, SLAB_BYTES // self.panel_elem.bytes)
+            self.packs_rows = self._worth_packing_rows(lhs, row)
+        far = isinstance(self.rows, int) and self.rows >= SLAB_ROWS and self._is_far(self.rhs_reads)
+        if far or self.widens:
+            self.streams_panels = self.contiguous and self._is_large(self.work.rhs)
+            self.contiguous = False
+        if self.slabs is None and self.has_slabs() and (self.packs_rows or not self.contiguous):
+            self.slabs = Slabs.whole(self.extents)
+        stride = 0 if self.packs_rows else stride
+        depth = self.slabs.innermost if self.slabs else (self.extents or (1,))[-1]
+        elem = accumulator(element_of(self.work.result))
+        tiles = matmul_tiles(kernel.machine, elem, self.rows, vectors, depth, kernel.space.ranges, stride)
+        if narrow and not self.packs_rows:
+            return [replace(t, k_step=long_step(depth)) for t in tiles]
+        return [replace(t, k_step=FOUR) for t in tiles] if self.in_fours else tiles
 
     def _narrow(self, lhs: Accesses) -> bool:
         """Whether both factors are views of floats that are narrower than the sums."""
@@ -209,7 +235,7 @@ class ContractionKernel:
         return True
 
     @property
-    def _extents(self) -> tuple[Dim, ...]:
+    def extents(self) -> tuple[Dim, ...]:
         """Of the loops over k."""
         return tuple(d.extent for d in self.k_dims)
 
@@ -217,21 +243,24 @@ class ContractionKernel:
     def panel_elem(self) -> Scalar:
         """Of what is packed: floats as they are multiplied, so that none is widened more than once."""
         elem = element_of(self.work.rhs)
-        return accumulator(elem) if self.widens else elem
+        return I32 if self.words is not None else accumulator(elem) if self.widens else elem
 
-    def _has_slabs(self) -> bool:
-        """Whether there are rows enough that a panel should stay in the first-level cache, and all sizes are known."""
-        image, sizes = self.work.lhs, (self.rows, self.columns, *self._extents)
+    def has_slabs(self, *, packs: bool = False) -> bool:
+        """Whether there are rows enough that a panel should stay in the first-level cache, and all sizes are known.
+
+        One that `packs` it anyway, or where it is packed, serves all places that have it in common: it takes more rows.
+        """
+        image, sizes = self.work.lhs, (self.rows, self.columns, *self.extents)
         if image.op is not None and graph.pads_positions(image.op):
             return False
         known = [d for d in sizes if isinstance(d, int) and d > 0]
         others = (self.in_rhs[i] for i in range(len(self.dims) - 1) if i != self.row_dim)
-        least = SLAB_ROWS if self.contiguous or all(others) else PACKED_ROWS  # a packed panel serves all places else
+        least = SLAB_ROWS if (self.contiguous and not packs) or all(others) else PACKED_ROWS
         return len(sizes) == len(known) > 2 and known[0] >= least
 
     def _is_far(self, reads: Accesses) -> bool:
         """Whether what is read at steps of k that are multiplied together lies on more pages than are known at once."""
-        total = self.slabs.total if self.slabs else product(self._extents)
+        total = self.slabs.total if self.slabs else product(self.extents)
         nbytes = element_of(self.work.rhs).bytes
         steps = [coefficient(o, self.k_names[self.k_dims[-1].last]) for o in reads.offsets] if self.k_dims else []
         return bool(steps) and all(
@@ -259,7 +288,7 @@ class ContractionKernel:
         aliased = isinstance(along, int) and along * element_of(self.work.lhs).bytes % ALIAS_BYTES == 0
         return across == 1 and aliased and self.slabs is not None
 
-    def _affine(self, width: int, *, anywhere: bool = False) -> bool:
+    def affine(self, width: int, *, anywhere: bool = False) -> bool:
         """Whether rhs is contiguous along `width` lanes of a panel, or of `anywhere` a panel might begin."""
         space = self.kernel.space
         if not self.dims:
@@ -284,6 +313,13 @@ class ContractionKernel:
         if not self.dims:
             return self._single()
         kernel, ev = self.kernel, self.kernel.ev
+        self.word_work = self.work
+        if self.words is not None:
+            lhs_even, rhs_even = self.words.is_even
+            if self.words.rows_along_k and lhs_even:
+                self.word_work = words_of(kernel, self.word_work.swapped()).swapped()
+            if self.words.along_k and rhs_even:
+                self.word_work = words_of(kernel, self.word_work)
         panels = ceildiv(self.columns, self.width)
         depth = product([d.extent for d in self.k_dims])
         per_program, row_block = self._blocks(panels, depth)
@@ -360,7 +396,7 @@ class ContractionKernel:
     def _cut(self, others: int, least: int, most: int) -> int:
         """Into how many parts a dim is cut, where `others` are: at most so many more than it must be for threads."""
         work, outer = (
-            positions(self.domain) * product(self._extents),
+            positions(self.domain) * product(self.extents),
             product([self.dims[i].extent for i in self.outer]),
         )
         if not isinstance(work, int) or not isinstance(outer, int):
@@ -383,7 +419,8 @@ class ContractionKernel:
 
     def _products_per_ns(self) -> int:
         """Roughly, at three vectors a nanosecond."""
-        return self.kernel.machine.lanes(element_of(self.work.result)) * 3 * (FOUR if self.in_fours else 1)
+        faster = FOUR if self.in_fours else 1 if self.words is None else FASTER
+        return self.kernel.machine.lanes(F32) * 3 * faster
 
     def _single(self) -> Func:
         """A scalar result: the generic evaluator's loop."""
@@ -423,7 +460,7 @@ class ContractionKernel:
         first = panel * width
         if not isinstance(columns, int) or columns % width == 0 or columns < width:
             return first
-        if not self.packs and not self._affine(width, anywhere=True):
+        if not self.packs and not self.affine(width, anywhere=True):
             return first
         ev = self.kernel.ev
         return ev.bind("c", 0, columns - width, ev.index(minimum(first, columns - width)))
@@ -492,23 +529,71 @@ class ContractionKernel:
 
     def _tile_at(self, first: Dim, at: Index, row: Dim, height: int, packed: Leaf | None) -> None:
         """Accumulate one register tile, then evaluate and store the outputs from it."""
-        kernel = self.kernel
-        rows, row = lane_over(kernel.space, height, row)
+        rows, here = lane_over(self.kernel.space, height, row)
         lanes, column = self.lane(first)
-        index = self.position(at, row, column)
+        index = self.position(at, here, column)
         if self.elementwise:
             (acc,) = self._accumulate_elementwise([index], (rows, lanes))
         else:
             source = None if packed is None else self.packed_at(packed, sym(lanes.name))
-            acc = accumulate(kernel, self.work, index, rows, lanes, self._depth(), source)
-        store_results(kernel, self.work, index, (rows, lanes), acc)
+            acc = self.accumulate(index, rows, lanes, self._depth(), source)
+        self.store(at, row, first, acc)
+
+    def accumulate(
+        self, index: Index, rows: Lane, lanes: Lane, depth: Depth,
+        packed: Callable[[Dim], tuple[Leaf, Index]] | None,
+        packed_rows: Callable[[Dim], tuple[Leaf, Index]] | None = None, start: Callable[[], Value] | None = None,
+    ) -> Value:  # fmt: skip
+        """The sums of a tile over some steps of k, as `products.accumulate` has them, added to those at the `start`."""
+        if self.words is None:
+            acc = accumulate(self.kernel, self.work, index, rows, lanes, depth, packed, packed_rows)
+            return acc if start is None else self.kernel.ev.emit(block.add, start(), acc)
+        assert packed is not None, "words of rhs are packed"
+        before = None if start is None else start()
+        elem = element_of(self.work.lhs)
+        return multiply_words(self.kernel, self.word_work, elem, index, rows, lanes, depth, packed, packed_rows, before)
+
+    def store(self, at: Index, row: Dim, first: Dim, acc: Value) -> None:
+        """Evaluate and store the outputs from the sums of a tile; of more than registers hold by way of memory."""
+        ev, space = self.kernel.ev, self.kernel.space
+        shape = tile_of(acc).shape
+        if self.words is None:
+            rows, row = lane_over(space, shape[0], row)
+            lanes, column = self.lane(first)
+            store_results(self.kernel, self.work, self.position(at, row, column), (rows, lanes), acc)
+            return
+        pointer = ev.emit(block.alloc, elem=block.elem_of(acc.type), count=math.prod(shape))
+        leaf = Leaf(pointer, strides_of(shape), shape)
+        places = [lane_over(space, n) for n in shape]
+        with ev.lanes_as(*(lane for lane, _ in places)):
+            ev.store(leaf, tuple(i for _, i in places), acc)
+        self.store_kept(at, row, first, leaf, ())
+
+    def store_kept(self, at: Index, row: Dim, first: Dim, sums: Leaf, slot: Index) -> None:
+        """The same from sums in memory, of a tile at `slot`; words some rows at a time."""
+        kernel, ev, height = self.kernel, self.kernel.ev, static(sums.shape[-2])
+        together = height if self.words is None else min(height, max(1, EPILOGUE // self.tile.vectors))
+
+        def some(start: Dim, count: int) -> None:
+            rows, here = lane_over(kernel.space, count, start)
+            lanes, column = self.lane(first)
+            with ev.lanes_as(rows, Lane(lanes.name, lanes.extent)):
+                acc = ev.load(sums, (*slot, here, sym(lanes.name)))
+            store_results(kernel, self.work, self.position(at, row + here, column), (rows, lanes), acc)
+
+        ev.loop("e", height // together, lambda e, _: some(e * together, together))
+        if rest := height % together:
+            some(height - rest, rest)
 
     def _depth(self) -> Depth:
-        return self.depth(self._extents, lambda at: at)
+        return self.depth(self.extents, lambda at: at)
 
     def depth(self, extents: tuple[Dim, ...], to_k: Callable[[Index], Index]) -> Depth:
         """Some steps of k: `to_k` says where they are along the loops over all of it."""
-        return Depth(extents, lambda at: merged_index(len(self.work.depth), self.k_dims, to_k(at)), self.tile.k_step)
+        per = 1 if self.words is None else PAIR
+        return Depth(
+            extents, lambda at: merged_index(len(self.work.depth), self.k_dims, to_k(at)), self.tile.k_step, per
+        )
 
     def _accumulate_elementwise(self, places: Sequence[Index], lanes: Sequence[Lane]) -> Carried:
         """Both operands vary along the lanes: multiply and add tile by tile, short windows unrolled.
@@ -583,6 +668,9 @@ class ContractionKernel:
     def pack(self, first: Dim, at: Index, depth: Depth, leaf: Leaf) -> None:
         """Copy a panel of rhs along some steps of k there."""
         work = self.work
+        if self.words is not None:
+            self._pack_words(first, at, depth, leaf, along_k=self.words.along_k)
+            return
         # the dims of k in the order rhs has them in memory: what is next to one another is read while it is cached
         steps = [self._step(self.rhs_reads, d) for d in self.k_dims[-len(depth.extents) :]]
         order = sorted(range(len(steps)), key=lambda i: steps[i], reverse=True)
@@ -597,6 +685,17 @@ class ContractionKernel:
                 pack_panel(self.kernel, work, position, lane, depth, to, together=FOUR, beside=True)
             else:
                 pack_panel(self.kernel, work, position, lane, depth, to, order, turned)
+
+    def _pack_words(self, first: Dim, at: Index, depth: Depth, leaf: Leaf, *, along_k: bool) -> None:
+        """The same of words: a square at a time where they are turned."""
+        lane, column = self.lane(first)
+        size = min(SIDE, lane.extent) if along_k else lane.extent
+        for start in range(0, lane.extent, size):
+            limit = None if lane.limit is None else lane.limit - start
+            some = Lane(lane.name, size, limit)
+            index = self.position(at, 0, substitute(column, {lane.name: start + sym(lane.name)}))
+            to = self.packed_at(leaf, start + sym(lane.name))
+            pack_words(self.kernel, self.word_work, index, some, depth, to, along_k=along_k, rows_first=False)
 
     def _whole_vectors(self, leaf: Leaf, lanes: int, columns: int, depth: Depth) -> list[int]:
         """Where vectors begin that cover the columns of the only panel; where it has none it is 0."""

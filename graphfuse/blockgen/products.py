@@ -153,15 +153,30 @@ class Depth:
     extents: tuple[Dim, ...]
     to_index: Callable[[Index], Index]
     step: int = 1
+    per: int = 1
+    """Places of the innermost loop that are packed as one; what is left is one, too."""
+    line: int = 1
+    """What is packed of an innermost loop takes room for a multiple of so many."""
+
+    @property
+    def packed(self) -> tuple[Dim, ...]:
+        """The extents of what is packed."""
+        return (*self.extents[:-1], ceildiv(self.extents[-1], self.per)) if self.extents else ()
+
+    @property
+    def room(self) -> tuple[Dim, ...]:
+        """The same with what is left free at the end of lines."""
+        return (*self.packed[:-1], ceildiv(self.packed[-1], self.line) * self.line) if self.extents else ()
 
     @property
     def total(self) -> Dim:
-        """How many steps of k there are."""
-        return product(self.extents)
+        """How much room each row or column takes."""
+        return product(self.room)
 
     def flat(self, at: Index) -> Dim:
-        """The row-major position of a loop position."""
-        return linear(at, strides_of(self.extents))
+        """Where in it what is packed of a loop position is."""
+        last = (floordiv(at[-1], self.per),) if at else ()
+        return linear((*at[:-1], *last), strides_of(self.room))
 
 
 def in_chunks(kernel: Kernel, depth: Depth, size: int, body: Callable[[Depth, Dim], None]) -> None:
@@ -169,8 +184,10 @@ def in_chunks(kernel: Kernel, depth: Depth, size: int, body: Callable[[Depth, Di
     *outer, last = depth.extents
 
     def chunk(at: Index, start: Dim, count: int) -> None:
-        steps = Depth((count,), lambda k: depth.to_index((*at, start + k[0])))
-        body(steps, depth.flat((*at, start)))
+        def to_index(k: Index) -> Index:
+            return depth.to_index((*at, start + k[0]))
+
+        body(replace(depth, extents=(count,), to_index=to_index), depth.flat((*at, start)))
 
     def line(at: Index, _: Carried) -> None:
         assert isinstance(last, int)

@@ -24,8 +24,9 @@ from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator, lane_over
 from graphfuse.blockgen.index import Index, linear, strides_of
 from graphfuse.blockgen.kernel import element_of
 from graphfuse.blockgen.loops import Carried, for_row_tiles, nest
-from graphfuse.blockgen.products import Depth, accumulate, in_chunks, pack_panel, store_results
+from graphfuse.blockgen.products import Depth, in_chunks, pack_panel
 from graphfuse.blockgen.tiling import Slabs
+from graphfuse.blockgen.words import PAIR, SIDE, in_lines, pack_words
 from graphfuse.dialects import block
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import Scalar
@@ -92,7 +93,7 @@ class _Program:
                 self._slab(at, extent - rest, rest)
 
         nest(self.kernel.ev, outer, along)
-        self._each_tile(lambda place: self._finish(place, self._kept(sums, place)))
+        self._each_tile(lambda place: self._finish(sums, place))
 
     def _slab(self, outer: Index, start: Dim, size: int) -> None:
         """The products of one slab."""
@@ -104,12 +105,13 @@ class _Program:
         def multiply(place: _Place, panel: Leaf | None) -> None:
             row_lane, lanes, index = self._tile(place)
             packed = None if panel is None else contraction.packed_at(panel, sym(lanes.name))
-            packed_row = None if rows is None else _packed_row(rows, place, row_lane)
-            acc = accumulate(self.kernel, contraction.work, index, row_lane, lanes, depth, packed, packed_row)
-            if (sums := self.sums) is None:
-                self._finish(place, acc)
+            packed_row = None if rows is None else self._packed_row(rows, place, row_lane)
+            start = None if (sums := self.sums) is None else lambda: self._kept(sums, place)
+            acc = contraction.accumulate(index, row_lane, lanes, depth, packed, packed_row, start)
+            if sums is None:
+                contraction.store(self.tiles.at, place.row, place.column, acc)
             else:
-                self._keep(sums, place, self.kernel.ev.emit(block.add, self._kept(sums, place), acc))
+                self._keep(sums, place, acc)
 
         panels = self._pack_panels(depth) if contraction.streams_panels else None
 
@@ -121,26 +123,30 @@ class _Program:
         self.tiles.each_panel(panel)
 
     def _pack_rows(self, depth: Depth) -> Leaf:
-        """The program's rows of lhs as [tile, depth, row]."""
+        """The program's rows of lhs as [tile, depth, row]; words as [tile, row, depth]."""
         contraction = self.contraction
-        work, height = contraction.work.swapped(), contraction.tile.rows
-        elem = contraction.panel_elem if contraction.widens else element_of(work.rhs)
-        leaf = self._local((self.tiles.count, depth.total, height), elem)
-        dense = contraction.rows_are_dense
+        work, height, words = contraction.word_work.swapped(), contraction.tile.rows, contraction.words
+        depth = depth if words is None else in_lines(depth)
+        shape = (depth.total, height) if words is None else (height, depth.total)
+        wide = words is not None or contraction.widens
+        leaf = self._local((self.tiles.count, *shape), contraction.panel_elem if wide else element_of(work.rhs))
+        dense = contraction.rows_are_dense if words is None else not words.rows_along_k
 
         def some(steps: Depth, first: Dim) -> None:
             def tile(place: _Place) -> None:
                 lane, row = lane_over(self.kernel.space, height, place.row)
                 index = contraction.position(self.tiles.at, row, 0)
+                to = self._packed_row(leaf, place, lane, first)
+                if words is not None:
+                    pack_words(self.kernel, work, index, lane, steps, to, along_k=words.rows_along_k, rows_first=True)
+                    return
                 turned = 0 if dense else self.kernel.machine.lanes(element_of(work.rhs))
-                pack_panel(
-                    self.kernel, work, index, lane, steps, _packed_row(leaf, place, lane, first), together=turned
-                )
+                pack_panel(self.kernel, work, index, lane, steps, to, together=turned)
 
             self._along_rows(0, 0, tile)
 
         if dense:
-            in_chunks(self.kernel, depth, STREAMS, some)
+            in_chunks(self.kernel, depth, STREAMS if words is None else PAIR * SIDE, some)
         else:
             some(depth, 0)
         return leaf
@@ -162,10 +168,16 @@ class _Program:
         in_chunks(self.kernel, depth, STREAMS, some)
         return place
 
-    def _finish(self, place: _Place, acc: Value) -> None:
+    def _finish(self, sums: Leaf, place: _Place) -> None:
         """The epilogue."""
-        row_lane, lanes, index = self._tile(place)
-        store_results(self.kernel, self.contraction.work, index, (row_lane, lanes), acc)
+        self.contraction.store_kept(self.tiles.at, place.row, place.column, sums, place.slot)
+
+    def _packed_row(self, rows: Leaf, place: _Place, lane: Lane, first: Dim = 0) -> Callable[[Dim], tuple[Leaf, Index]]:
+        """Where packed rows hold step k of those from `first` on."""
+        slot, row = place.slot[1], sym(lane.name)
+        if self.contraction.words is not None:
+            return lambda k: (rows, (slot, row, first + k))
+        return lambda k: (rows, (slot, first + k, row))
 
     # tiles
 
@@ -208,8 +220,3 @@ class _Program:
         lanes = self._lanes()
         with self.kernel.ev.lanes_as(*lanes):
             self.kernel.ev.store(sums, (*place.slot, *(sym(lane.name) for lane in lanes)), value)
-
-
-def _packed_row(rows: Leaf, place: _Place, lane: Lane, first: Dim = 0) -> Callable[[Dim], tuple[Leaf, Index]]:
-    """Where packed rows hold step k of those from `first` on."""
-    return lambda k: (rows, (place.slot[1], first + k, sym(lane.name)))

@@ -206,6 +206,17 @@ def long_step(depth: Dim) -> int:
     return min(depth, 2 * -(-depth // (2 * -(-depth // RUN))))
 
 
+def word_tiles(rows: Dim, vectors: int) -> list[MatmulTile]:
+    """Tiles whose sums are in registers of AMX, for so many vectors of columns: 32 rows of two, or 16 of three.
+
+    The least that cover all rows first.
+    """
+    most, across = (16, 3) if vectors == 3 else (32, min(vectors, 2))
+    known = static(rows)
+    least = -(-known // most)
+    return [MatmulTile(-(-known // n), across, 1) for n in (least, 2 * least) if n <= known]
+
+
 def _by_time(rows: int, most: int) -> list[int]:
     """Tile heights up to `most`, first those that cover `rows` in the least time; ties go to the taller.
 
