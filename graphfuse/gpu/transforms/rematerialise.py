@@ -109,10 +109,11 @@ class _Again:
         wanted = operand_layout(op, want)
         if wanted is None or not (op.kind in FREE or op.kind in CHEAP or not op.has(Trait.ELEMENTWISE)):
             return None
-        operands = [self.value(v, wanted, at) for v in op.operands]
-        found = [v for v in operands if v is not None]
-        if len(found) < len(operands):
-            return None
+        found = list[Value]()
+        for v in op.operands:
+            if (again := self.value(v, wanted, at)) is None:
+                return None  # in vain: nothing else is looked at, or each op would be as often as there are ways to it
+            found.append(again)
         out = remade_in(op, found, want, at)
         if out is None:
             return None
