@@ -40,6 +40,9 @@ TURNED = 64
 """Side of a tile whose loads and stores run along different dims."""
 LEAST_TURNED = 16
 """The same where there would not be a program for every multiprocessor, or a sector."""
+RUN_BYTES = 2 * SECTOR_BYTES
+"""Of neighbours of such a tile at least: longer sides may have more to spare (74 images of 88 x 144 bf16, where one
+operand is turned, take 5.2 us in tiles of 128 x 64 and 3.8 in those of 32 x 32 on an H200: `benchmarks.population`)."""
 WORD_BYTES = 4
 """What a thread has of the outputs at least."""
 SPARE = 1.2
@@ -212,9 +215,10 @@ class Tiling:
                 most = min(most, math.prod(sides))
             elements = max(elements, most)
             for d, side in zip(fast, sides, strict=True):
-                widths[d] = fitting(self.extents[d], side, side, ranges)
+                widths[d] = fitting(self.extents[d], min(run, side), side, ranges)
             for d in fast:  # a short side lets the other be longer
                 other = math.prod(w for i, w in enumerate(widths) if i != d)
+            run = RUN_BYTES // self.least_bytes
                 if widths[d] >= min(sides):
                     widths[d] = fitting(self.extents[d], widths[d], max(widths[d], elements // other), ranges)
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -9,14 +10,15 @@ import numpy as np
 import pytest
 
 from graphfuse import compiler
-from graphfuse.blockgen.lower import lower_region
-from graphfuse.dialects import control
+from graphfuse.blockgen.lower import GPU_EMITTERS, lower_region
+from graphfuse.dialects import block, control
 from graphfuse.fusion.regions.outline import outline
 from graphfuse.ir.core import Func, Op, walk
 from graphfuse.ir.types import Tile
 from graphfuse.knobs import Options
 from graphfuse.runtime.session import Session
 from graphfuse.targets import Target
+from graphfuse.targets.backend import backend_of
 from graphfuse.targets.machine import Machine
 from tests.blockgen.support import AVX2, AVX512, Case, check_blocks, graph_func, lowered, region_ops
 from tests.machine import HOST, host_and
@@ -211,3 +213,17 @@ def test_a_line_is_turned_once_for_depthwise_windows() -> None:
     regions, _ = outline(func)
     assert [op.attrs["kind"] for op in region_ops(regions)] == ["pointwise", "contraction"]
     check_blocks(regions, Case("turned", (), func).arrays({}), AVX2)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(88, 144), (200, 200), (1000, 1000), (300, 31)])
+def test_tiles_of_a_gpu_have_little_to_spare(rows: int, columns: int) -> None:
+    batch = (1 << 22) // (rows * columns)
+    text = f"x: {batch}x{rows}x{columns}xbf16, y: {batch}x{columns}x{rows}xbf16"
+    func, _ = outline(graph_func(text, "t = permute(x) {perm = [0, 2, 1]}; z = add(t, y); return(z)"))
+    (region,) = region_ops(func)
+    kernel = lower_region(region, "k", {}, backend_of(Target.parse("cuda:sm_90a")).machine, GPU_EMITTERS)
+    (tile,) = {op.operands[2].type for op in walk(kernel.body) if op.kind is block.store_view}
+    assert isinstance(tile, Tile)
+    grid = kernel.attrs["grid"]
+    assert isinstance(grid, int)
+    assert grid * math.prod(tile.shape) < 1.3 * batch * rows * columns
