@@ -45,6 +45,9 @@ MOST_READ_AGAIN = 8
 """Chunks of a line whose programs read all of it that lies before their own."""
 NEIGHBOURS = 32
 """Lines side by side in memory that a tile has at least, if there are so many."""
+FEW_NEIGHBOURS = 8
+"""The same of long lines, where what is done to elements takes longer than to read sectors: logcumsumexp of 2288 lines
+of 2040 side by side takes 71 us on an H200, 78 with 16 and 130 with 32 (`benchmarks.population`)."""
 
 
 def emit(kernel: Kernel) -> Func:
@@ -118,10 +121,13 @@ class _Lines:
         size = max(2, power_of_two(at_most(self.scan.part, ranges)))
         room = 4 / max(4, self.wide.bytes)
         if self.columns:
-            high = fitting(self.extents[-1], NEIGHBOURS, 2 * NEIGHBOURS, ranges)
-            wide = min(size, int(2 * CHUNK * room) // high)
             lines = positions([*self.extents, self.scan.parts])
-            most = max(NEIGHBOURS, lines_of_program(self.kernel, lines, wide, LEAST_TILE))
+            most = int(2 * CHUNK * room)
+            is_dear = self.scan.kind in DEAR_KINDS and size * NEIGHBOURS > most
+            least = FEW_NEIGHBOURS if is_dear else NEIGHBOURS
+            high = fitting(self.extents[-1], least, 2 * least, ranges)
+            wide = min(size, most // high)
+            most = max(least, lines_of_program(self.kernel, lines, wide, LEAST_TILE))
             high = fitting(self.extents[-1], min(high, most), most, ranges)
             return high, wide, is_known and wide == size
         if not is_known or size > LONGEST_TILE * room:
