@@ -82,9 +82,13 @@ def _looked_up(kernel: Kernel) -> int:
 
 
 def _reads(kernel: Kernel) -> int:
-    """What is read for an element elsewhere than where it is: taps of windows, and more look-ups than resizes have."""
-    looked_up, windows = _looked_up(kernel), [op for op in kernel.body.ops if op.kind is graph.reduce_window]
-    taps = sum(math.prod(attr_ints(op, "window")) for op in windows)
+    """What is read for an element elsewhere than where it is: taps of windows, and more look-ups than resizes have.
+
+    Slices are taps, too: of the largest of a window with its place each is code of its own.
+    """
+    looked_up, ops = _looked_up(kernel), kernel.body.ops
+    taps = sum(math.prod(attr_ints(op, "window")) for op in ops if op.kind is graph.reduce_window)
+    taps += sum(op.kind is graph.slice_ for op in ops)
     return taps + (looked_up if looked_up > LONG else 0)
 
 
@@ -214,11 +218,11 @@ class Tiling:
                 sides[sides.index(max(sides))] //= 2
                 most = min(most, math.prod(sides))
             elements = max(elements, most)
+            run = RUN_BYTES // self.least_bytes
             for d, side in zip(fast, sides, strict=True):
                 widths[d] = fitting(self.extents[d], min(run, side), side, ranges)
             for d in fast:  # a short side lets the other be longer
                 other = math.prod(w for i, w in enumerate(widths) if i != d)
-            run = RUN_BYTES // self.least_bytes
                 if widths[d] >= min(sides):
                     widths[d] = fitting(self.extents[d], widths[d], max(widths[d], elements // other), ranges)
         else:

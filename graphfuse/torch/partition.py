@@ -30,7 +30,8 @@ ELEMENTWISE = (
 FUSED = (
     aten._batch_norm_with_update_functional, aten._fused_rms_norm, aten._fused_rms_norm_backward,
     aten._native_batch_norm_legit, aten._native_batch_norm_legit_functional, aten.batch_norm_backward,
-    aten.linalg_vector_norm, aten.logsumexp, aten.native_batch_norm, aten.native_batch_norm_backward,
+    aten.linalg_vector_norm, aten.logsumexp, aten.max_pool2d_with_indices_backward,
+    aten.max_pool3d_with_indices_backward, aten.native_batch_norm, aten.native_batch_norm_backward,
     aten.native_group_norm, aten.native_group_norm_backward, aten.native_layer_norm, aten.native_layer_norm_backward,
     aten.nll_loss2d_backward, aten.nll_loss2d_forward, aten.nll_loss_backward, aten.nll_loss_forward,
 )  # fmt: skip
@@ -40,12 +41,20 @@ BATCH_NORMS = (
     aten._native_batch_norm_legit.no_stats,
 )  # fmt: skip
 """Operators that return a batch normalised, its mean and its inverse deviation."""
+MAX_POOLS = {
+    aten.max_pool2d_with_indices.default: aten.max_pool2d_with_indices_backward.default,
+    aten.max_pool3d_with_indices.default: aten.max_pool3d_with_indices_backward.default,
+}
+"""Operators that return the largest of windows and their positions, with those that take these."""
 
 
 def partition(joint: fx.GraphModule, inputs: Sequence[Any], **how: Any) -> tuple[fx.GraphModule, fx.GraphModule]:
     """The forward and the backward of a graph for both."""
-    for node in [n for n in joint.graph.nodes if n.target in BATCH_NORMS]:
-        _normalise_by_itself(node)
+    for node in list(joint.graph.nodes):
+        if node.target in BATCH_NORMS:
+            _normalise_by_itself(node)
+        elif node.target in MAX_POOLS:
+            _narrow_positions(node)
     joint.graph.lint()
     with _what_fuses():
         forward, backward = partitioners.min_cut_rematerialization_partition(joint, inputs, compiler="inductor", **how)
@@ -83,6 +92,23 @@ def _normalise_by_itself(norm: Any) -> None:
         y = y if vals[0].dtype == wide else call(aten._to_copy.default, y, dtype=vals[0].dtype)
     outs[0].replace_all_uses_with(y)
     norm.graph.erase_node(outs[0])
+
+
+def _narrow_positions(pool: Any) -> None:
+    """Let a gradient take the positions of a pool's maxima from half the bytes, which may be kept instead."""
+    backward, positions = MAX_POOLS[pool.target], [n for n in pool.users if n.args[1] == 1]
+    size = pool.args[0].meta["val"].numel()
+    has_few = isinstance(size, int) and size <= torch.iinfo(torch.int32).max
+    for node in positions:
+        if not has_few or any(n.target is not backward for n in node.users):
+            continue
+        of_node = node
+        for dtype in (torch.int32, torch.int64):
+            with pool.graph.inserting_after(of_node):
+                made = pool.graph.call_function(aten._to_copy.default, (of_node,), {"dtype": dtype})
+            made.meta = {**node.meta, "val": node.meta["val"].to(dtype)}
+            of_node = made
+        node.replace_all_uses_with(of_node, lambda user: user.target is backward)
 
 
 @contextmanager

@@ -54,3 +54,22 @@ def test_halves_are_normalised_by_statistics_in_f32():
     net = Excited(torch.nn.BatchNorm2d(8)).bfloat16()
     net.norm.float()
     check(net, (3 + torch.randn(3, 4, 20, 20)).bfloat16().requires_grad_())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_places_of_maxima_are_kept_in_half_the_bytes(dtype):
+    forward, _ = check(
+        lambda x: torch.nn.functional.max_pool2d(x, 3, 2, 1) ** 2,
+        torch.randn(2, 3, 17, 19, dtype=dtype, requires_grad=True),
+    )
+    (*_, end) = next(iter(forward.cut.kinds)).graph.nodes
+    found = [o.meta["val"].dtype for o in end.args[0] if isinstance(o, torch.fx.Node)]
+    assert torch.int32 in found
+    assert torch.int64 not in found
+
+
+def test_places_that_are_returned_stay_as_they_are():
+    x = torch.randn(2, 3, 17, 19, requires_grad=True)
+    forward, _ = check(lambda x: torch.nn.functional.max_pool2d(x, 3, 2, 1, return_indices=True), x)
+    (*_, end) = next(iter(forward.cut.kinds)).graph.nodes
+    assert torch.int32 not in [o.meta["val"].dtype for o in end.args[0] if isinstance(o, torch.fx.Node)]

@@ -206,6 +206,12 @@ def test_what_kernels_execute_on_the_emulator(name: str) -> None:
     assert row["touched"]["instructions"] < most
 
 
+def test_gradients_of_large_windows_on_the_emulator() -> None:
+    case = Case("windows", (Array((2, 3, 9, 17)),), "float16", lambda x: F.max_pool2d(x, 5, 1, 2), training=True)
+    row = population.measured(case, EMULATOR)
+    assert not row["wrong"], row["off"]
+
+
 @pytest.mark.parametrize("depth", [64, 128])
 def test_attention_of_floats_fits_in_registers(depth: int) -> None:
     arrays = (Array((1, 2, 64, depth)),) * 3

@@ -17,6 +17,8 @@ from graphfuse.ir.types import Tensor
 from graphfuse.symbolic import Dim
 
 _VIEWS = frozenset({graph.reshape, graph.permute, graph.slice_, graph.broadcast, graph.stretch, graph.flip})
+_TAPS = frozenset({graph.reduce_window, graph.slice_})
+"""What reads an element for each of several windows."""
 _ARITHMETIC = frozenset({graph.add, graph.sub, graph.mul})
 IN_MEMORY = frozenset({graph.constant, graph.empty})
 """What no kernel makes."""
@@ -168,7 +170,7 @@ class Dataflow:
         users = [
             u for user in self.uses[op.result] for u in (self.uses[user.result] if user.kind is graph.pad else [user])
         ]
-        return read.bytes < to.bytes and bool(users) and all(u.kind is graph.reduce_window for u in users)
+        return read.bytes < to.bytes and bool(users) and all(u.kind in _TAPS for u in users)
 
     def _pads_windows(self, op: Op) -> bool:
         """Whether an op pads what windows alone read through it."""
@@ -182,7 +184,8 @@ class Dataflow:
             """Whether it may read through; a product whose channels were padded would load no vectors."""
             multiplies = user.kind is graph.conv and graph.pads_positions(op)
             is_window = multiplies and (self.reads_padded or is_depthwise(user))
-            return (is_window or user.kind is graph.reduce_window) and op.result not in user.operands[1:]
+            is_window = is_window or user.kind is graph.reduce_window or (self.reads_padded and user.kind in _TAPS)
+            return is_window and op.result not in user.operands[1:]
 
         return bool(users) and all(map(reads, users))
 

@@ -80,12 +80,13 @@ def max_pool(c: Call, self: Value, how: Pooling, *, rank: int) -> Results:
     """Maxima of the windows of the last dims, and their positions."""
     spatial, result = shape_of(self)[-rank:], c.shape[-rank:]
     w = how.window(c, spatial, result)
-    out = _reduced(c, self, "max", w, result)
-    return out, _positions_of_maxima(c, self, w, spatial) if c.wanted[1] else None
+    if c.wanted[1]:
+        return _maxima_and_positions(c, self, w, spatial)
+    return _reduced(c, self, "max", w, result), None
 
 
-def _positions_of_maxima(c: Call, x: Value, w: Window, spatial: Sequence[Dim]) -> Value:
-    """The position in the plane of each window's first maximum or last NaN, by looking at one tap after another."""
+def _maxima_and_positions(c: Call, x: Value, w: Window, spatial: Sequence[Dim]) -> tuple[Value, Value]:
+    """Each window's first maximum or last NaN and its position in the plane, by looking at one tap after another."""
     taps = math.prod(w.size)
     c.want(taps <= MOST_TAPS, f"a window of {taps} taps: torch finds its maximum's position")
     e, lead, shape = c.e, len(c.shape) - w.rank, c.shape
@@ -104,7 +105,7 @@ def _positions_of_maxima(c: Call, x: Value, w: Window, spatial: Sequence[Dim]) -
         better = is_better(c, seen, best)
         best = e(graph.select, better, seen, best)
         found = e(graph.select, better, e.full(shape, I32, offset), found)
-    return e.cast(e.map(graph.add, found, base), I64)
+    return best, e.cast(e.map(graph.add, found, base), I64)
 
 
 def is_better(c: Call, seen: Value, best: Value) -> Value:
