@@ -3,7 +3,8 @@
 Each set has cases, and ways to make their kernels: as `chosen`, and with other constants. All ways are timed beside
 eager torch and Inductor in the same rounds, behind a look at their results.
 
-    tables      updates of few places: `MANY`, `MOST` and `AMONG_PLACES` of `gpu_scatter`
+    tables      updates of few places: `MANY`, `MOST`, `GROUP` and `AMONG_PLACES` of `gpu_scatter`
+    scatters    elements that go to rows or columns of their own: constants of `gpu_whole_scatter`
     columns     reductions of columns: `COLUMNS` of `gpu_tiles`, `NARROW` of `split_long_sums`
     windows     convolutions whose pixels are few bytes: `FEW_COLUMNS` of `gpu_contraction`; with all to threads, with
                 none, and without copies that move pixels apart
@@ -80,7 +81,8 @@ def cases(name: str) -> Iterator[Case]:
 
 
 def _updates() -> Iterator[Case]:
-    for updates, places in product((31_843, 175_176, 1_000_003, 8_000_000), (37, 464, 2_272, 9_001)):
+    sizes = (31_843, 50_384, 100_003, 175_176, 1_000_003, 8_000_000)
+    for updates, places in product(sizes, (37, 464, 1_021, 2_272, 9_001)):
         bins = partial(torch.histc, bins=places, min=-4, max=4)
         halves = torch.randn(updates, device="cuda").half()
         yield Case(f"histogram {updates} of {places}", lambda x, bins=bins: bins(x.float()), (halves,))

@@ -30,11 +30,12 @@ from graphfuse.targets.machine import SHARED_ALLOC_BYTES, WARP
 
 LANES = 128
 """Of a tile of what is made in order."""
-MANY, MOST, GROUP = 64, 96, 32
+MANY, MOST, GROUP = 40, 96, 64
 """So many updates of one place, on average, take longer than tables do: as many as there are groups of places, which
 have longer tables and wait less for one another, but from `MANY` to `MOST`. Times the places of a sector that a warp
 updates at once, where all along a row go to one place: sectors are what updates wait for (`benchmarks.gpu_constants`: a
-million updates of 9,001 places take 39 us without tables and 22 with them, 175 thousand 8.7 and 11.5)."""
+million updates of 9,001 places take 39 us without tables and 22 with them, 175 thousand 8.7 and 11.5; of 1,021 places
+50,384 take 6.6 and 4.7, 31,843 4.8 and 6.4, on an H200)."""
 PROGRAMS = 4
 """With tables, at most so many for each multiprocessor: enough threads to read what memory gives."""
 AMONG_PLACES = 54
