@@ -30,9 +30,10 @@ from torch.nn import functional
 from benchmarks import record
 from benchmarks.gpu_timing import QUICK, SUSTAINED, Recorded, Timing, arguments, asked, medians, race
 from benchmarks.torch_cpu import copied
-from graphfuse.blockgen import gpu_contraction, gpu_scatter, gpu_tiles
+from graphfuse.blockgen import gpu_contraction, gpu_scatter, gpu_tiles, gpu_whole_scatter
 from graphfuse.blockgen.gpu_product_costs import ProductCosts
 from graphfuse.fusion.products import split_long_sums
+from graphfuse.gpu import graph_passes
 from graphfuse.torch import build
 from graphfuse.torch.aot import backend
 
@@ -61,6 +62,12 @@ def _among(places: int) -> Callable[[], AbstractContextManager[Any]]:
 WAYS: Mapping[str, Ways] = {
     "tables": {"none": lambda: patch.multiple(gpu_scatter, MANY=ALL, MOST=ALL)}
     | {str(n): _among(n) for n in (3, 13, 54, 216)},
+    "scatters": {
+        "in place": lambda: patch.object(graph_passes, "columns_of", lambda *_: 0),
+        "16 warps": lambda: patch.object(gpu_whole_scatter, "WARPS", 16),
+        "8 held": lambda: patch.object(gpu_whole_scatter, "HELD", 8),
+        "8 columns": lambda: patch.object(gpu_whole_scatter, "LEAST", 8),
+    },
     "columns": {
         "4 columns": lambda: patch.object(gpu_tiles, "COLUMNS", 4),
         "16 columns": lambda: patch.object(gpu_tiles, "COLUMNS", 16),
@@ -77,7 +84,7 @@ WAYS: Mapping[str, Ways] = {
 
 def cases(name: str) -> Iterator[Case]:
     """Of a set."""
-    yield from {"tables": _updates, "columns": _columns, "windows": _convolutions}[name]()
+    yield from {"tables": _updates, "scatters": _scatters, "columns": _columns, "windows": _convolutions}[name]()
 
 
 def _updates() -> Iterator[Case]:
@@ -94,6 +101,21 @@ def _updates() -> Iterator[Case]:
             )
             added = tuple(t.cuda() for t in given)
             yield Case(f"{dtype} {updates} of {places}", lambda out, at, x: out.index_add(0, at, x), added)
+
+
+def _scatters() -> Iterator[Case]:
+    shapes = (
+        (5226, 4039, 3182), (3000, 4096, 3000), (20000, 4096, 1000), (10000, 4096, 8), (10000, 4096, 32),
+        (1000, 2048, 3000), (250, 4096, 2000), (50000, 1024, 500), (40000, 256, 1024), (2000, 512, 7000),
+        (9000, 2048, 14000), (20000, 1024, 30000), (300, 1030, 300),
+    )  # fmt: skip
+    for (updates, columns, places), dtype in product(shapes, (torch.float32, torch.bfloat16)):
+        x, u = (torch.randn(n, columns, device="cuda").to(dtype) for n in (places, updates))
+        at = torch.randint(places, (updates, columns), device="cuda")
+        turned = tuple(t.t().contiguous() for t in (x, at, u))
+        for axis, given in enumerate(((x, at, u), turned)):
+            name = f"{updates} to {places} of {columns} along {axis} {dtype}"
+            yield Case(name, lambda x, at, u, axis=axis: x.scatter_add(axis, at, u), given)
 
 
 def _columns() -> Iterator[Case]:

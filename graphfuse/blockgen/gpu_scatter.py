@@ -13,13 +13,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import isqrt
 
+from graphfuse.blockgen import gpu_whole_scatter
 from graphfuse.blockgen.evaluate import Lane, Leaf, leaf_of
 from graphfuse.blockgen.gpu_pointwise import Tiling
 from graphfuse.blockgen.gpu_tiles import SECTOR_BYTES, at_most, in_chunks, power_of_two
 from graphfuse.blockgen.index import Index, strides_of, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried
-from graphfuse.blockgen.scatter import Updates, in_order
+from graphfuse.blockgen.scatter import REDUCTIONS, Updates, in_order
 from graphfuse.blockgen.tiling import Piece
 from graphfuse.dialects import block, effects
 from graphfuse.dialects.elementwise import neutral
@@ -47,13 +48,13 @@ OF_A_TABLE = 4
 """For so many updates of a place, on average, a program has a further table."""
 CHUNK = 1024
 """Places of a table at a time."""
-REDUCTIONS = {"add": "sum", "mul": "prod"}
-"""What reductions call kinds of updates, where that is something else."""
 
 
 def emit(kernel: Kernel) -> Func:
     """All updates at once, if they may be."""
     made, ev = Updates(kernel), kernel.ev
+    if made.is_whole:
+        return gpu_whole_scatter.emit(made)
     if _is_ordered(made):
         return _in_order(made)
     if positions(made.shape) == 0:

@@ -24,6 +24,8 @@ PARTS = 8
 """A dim is cut in so many at most: all of them read the indices."""
 LEAST_BYTES = 256
 """Of a part: slices lie anywhere, and each costs its latency."""
+REDUCTIONS = {"add": "sum", "mul": "prod"}
+"""What reductions call kinds of updates, where that is something else."""
 
 
 class Updates:
@@ -31,9 +33,10 @@ class Updates:
 
     def __init__(self, kernel: Kernel) -> None:
         (op,) = (op for op in kernel.body.ops if op.kind in graph.SCATTERS)
-        assert len(attr_ints(kernel.region, "in_place", ())) == 1, "its operand is where its result is"
-        self.kernel, self.op = kernel, op
-        _, self.indices, self.updates = op.operands
+        self.kernel, self.op, self.is_whole = kernel, op, bool(op.attrs.get("whole", False))
+        written = len(attr_ints(kernel.region, "in_place", ()))
+        assert written == (not self.is_whole), "its operand is where its result is"
+        self.x, self.indices, self.updates = op.operands
         self.kind = str(op.attrs.get("kind", "set"))
         self.shape, self.sizes = shape_of(self.updates), shape_of(op.result)
         self.out = replace(kernel.stores[0], stream_elems=0)
@@ -43,17 +46,21 @@ class Updates:
         """The dims of the updates that there are indices for."""
 
     def walk(self) -> Walk:
-        """What an update at any index reads and writes."""
+        """What an update at any index reads and writes; all that a program does there, if the scatter is whole."""
         return Walk.over(self.kernel.space, self.shape, self._accesses)
 
     def _accesses(self, at: Index) -> Accesses:
-        analysis = AccessAnalysis(self.kernel.space, set(self.kernel.ev.leaves))
+        analysis = AccessAnalysis(self.kernel.space, set(self.kernel.ev.leaves), frozenset({self.op.result}))
         analysis.visit(self.updates, at)
         found: list[Dim] = []
         for where, dim in self._read(at):
             analysis.visit(self.indices, where)
             found.append(self.kernel.space.fresh("g", 0, self.sizes[dim] - 1))
-        analysis.touch(self.op.result, self.target(at, found))
+        target = self.target(at, found)
+        for value in self.kernel.outputs:
+            analysis.write(value, target)
+        if self.is_whole:
+            analysis.visit(self.x, target)
         return analysis.found
 
     @property

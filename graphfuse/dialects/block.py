@@ -265,8 +265,12 @@ def trans(x: Type, *, perm: tuple[int, ...]) -> Type:
 
 
 @opdef("block.alloc")
-def alloc(*, elem: Scalar, count: Dim) -> Type:
-    """Program-local memory for `count` elements, 64-byte aligned, uninitialised."""
+def alloc(*, elem: Scalar, count: Dim, shared: bool = False) -> Type:
+    """Program-local memory for `count` elements, 64-byte aligned, uninitialised.
+
+    A GPU's is shared memory, with `shared` however much that is.
+    """
+    del shared
     return Ptr(elem)
 
 

@@ -500,14 +500,22 @@ def _scatter_kind(kind: str) -> None:
 
 @opdef("graph.scatter_along", Trait.PURE)
 def scatter_along(
-    x: Type, indices: Type, updates: Type, *, axis: int, kind: str = "set", ordered: bool = False
+    x: Type,
+    indices: Type,
+    updates: Type,
+    *,
+    axis: int,
+    kind: str = "set",
+    ordered: bool = False,
+    whole: bool = False,
 ) -> Type:
     """A copy of x where element `indices` along `axis` is set to, or combined with, the update.
 
-    Of updates of one element the later ones win, and sums are made in their order: on GPUs only if `ordered`.
+    Of updates of one element the later ones win, and sums are made in their order: on GPUs only if `ordered`. With
+    `whole` a kernel makes all of the result, else it changes x where it lies.
     """
     t, i, u = tensor(x), _indices(indices), tensor(updates)
-    del ordered
+    del ordered, whole
     axis_of(axis, t.rank)
     _scatter_kind(kind)
     message = f"indices {i} and updates {u} must have one shape, and updates x's element {t.elem}"

@@ -7,6 +7,7 @@ from graphfuse.blockgen.gpu_product_costs import ProductCosts
 from graphfuse.blockgen.gpu_several_products import saved_together
 from graphfuse.blockgen.gpu_sum_parts import sum_parts
 from graphfuse.blockgen.gpu_wgmma_tile import MOST_SPLIT
+from graphfuse.blockgen.gpu_whole_scatter import columns_of
 from graphfuse.dialects.ranges import ranges_of
 from graphfuse.errors import UsageError
 from graphfuse.fusion.conv.join_groups import joined_groups
@@ -24,6 +25,7 @@ from graphfuse.fusion.products.split_columns import cut_columns
 from graphfuse.fusion.products.split_keys import keys_in_parts
 from graphfuse.fusion.products.split_long_sums import share_sums
 from graphfuse.fusion.regions.copy_scattered import copy_scattered
+from graphfuse.fusion.regions.whole_scatters import mark_whole
 from graphfuse.ir.core import Func
 from graphfuse.ir.passes import Pass, passing
 from graphfuse.ir.rewrite import dead_code
@@ -88,6 +90,13 @@ def few_updates(func: Func, *, target: str = "cuda:sm_90a") -> Func:
     return narrow_updates(func, _machine(target).kernels)
 
 
+@passing("graph", after=("few-updates",))
+def whole_scatters(func: Func, *, target: str = "cuda:sm_90a") -> Func:
+    """Let one kernel make all of a scatter's result where a program's columns fit into shared memory."""
+    machine = _machine(target)
+    return mark_whole(func, lambda op: columns_of(op, machine) > 0)
+
+
 def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:
     """What runs between import and partitioning (docs/numerics.md, docs/precision.md)."""
     numerics, precision, text = options.numerics, options.precision, str(target)
@@ -108,5 +117,5 @@ def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:
     # nothing that finds equal values may run after `own_masks`
     few = (join_heads,) if strict else (join_heads, split_keys.given(target=text))
     # as late: equal memory that nobody has written is not one
-    scattered = few_updates.given(target=text), copy_scattered
+    scattered = few_updates.given(target=text), whole_scatters.given(target=text), copy_scattered
     return (*passes, *pixels, *norms, *cuts, *searches, *parts, *aligned, own_masks, *few, *scattered)

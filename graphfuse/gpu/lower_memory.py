@@ -49,11 +49,12 @@ class Access:
 
 @lowers(block.alloc)
 def lower_alloc(kernel: Kernel, op: Op) -> None:
-    """Shared memory if it is small, else a slice of global scratch."""
+    """Shared memory if it is small or said to be that, else a slice of global scratch."""
     elem, count = attr_scalar(op, "elem"), attr_dim(op, "count")
+    wanted = bool(op.attrs.get("shared", False))
     root = f"alloc{len(kernel.roots)}"
     kernel.roots[op.result] = root
-    if isinstance(count, int) and kernel.shared_bytes + count * elem.bytes <= SHARED_ALLOC_BYTES:
+    if isinstance(count, int) and (wanted or kernel.shared_bytes + count * elem.bytes <= SHARED_ALLOC_BYTES):
         at = kernel.shared_memory(kernel.shared_bytes)
         kernel.shared_bytes += -(-count * elem.bytes // 128) * 128
         kernel.values[op.result] = PointerValue(at, root)

@@ -76,7 +76,8 @@ WARP = 32
 SCHEDULERS = 4
 """Of a multiprocessor, each of which issues instructions of one warp at a time."""
 SHARED_ALLOC_BYTES = 40 << 10
-"""`block.alloc` of a known size up to this is shared memory, so that several blocks fit; else it is global memory."""
+"""`block.alloc` of a known size up to this is shared memory, so that several blocks fit; else it is global memory, but
+where the op says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -559,6 +559,38 @@ def test_indices_that_are_read_once_are_computed_by_their_scatter(
     assert sorted(shapes(parted(given, body, dims="", computes_places=computes))) == wanted
 
 
+@pytest.mark.parametrize(
+    ("whole", "wanted"),
+    [
+        ("", ["pointwise: cast", "pointwise: cast", "scatter: cast scatter_along"]),
+        (", whole = true", ["scatter: cast cast scatter_along cast"]),
+    ],
+)
+def test_a_scatter_that_makes_all_of_its_result_takes_what_is_before_and_behind(whole: str, wanted: list[str]) -> None:
+    body = f"""
+        %w = graph.cast(%x) {{to = f32}} : tensor<9x8xf32>
+        %v = graph.cast(%u) {{to = f32}} : tensor<6x8xf32>
+        %s = graph.scatter_along(%w, %i, %v) {{axis = 0, kind = "add"{whole}}} : tensor<9x8xf32>
+        %y = graph.cast(%s) {{to = f16}} : tensor<9x8xf16>
+        return(%y)"""
+    given = "%x: tensor<9x8xf16>, %i: tensor<6x8xi64>, %u: tensor<6x8xf16>"
+    assert sorted(shapes(parted(given, body, dims=""))) == wanted
+
+
+def test_other_work_than_elements_does_not_follow_a_whole_scatter() -> None:
+    given = "%x: tensor<9x8xf32>, %i: tensor<6x8xi64>, %u: tensor<6x8xf32>"
+    scatter = '%s = graph.scatter_along(%x, %i, %u) {axis = 0, kind = "add", whole = true} : tensor<9x8xf32>'
+    for line, reason in (
+        ('%y = graph.reduce(%s) {axes = [1], kind = "sum"} : tensor<9xf32>', "only elementwise work follows a scatter"),
+        ("%r = graph.reshape(%s) {shape = [72]} : tensor<72xf32>\n%y = graph.exp(%r) : tensor<72xf32>",
+         "shapes differ: [72] against [9, 8]"),
+        ("%r = graph.flip(%s) {axes = [1]} : tensor<9x8xf32>\n%y = graph.exp(%r) : tensor<9x8xf32>",
+         "graph.flip lies between"),
+    ):  # fmt: skip
+        part = parted(given, f"{scatter}\n{line}\nreturn(%y)", dims="")
+        assert reason in reasons(part), part.ledger
+
+
 def sums(rows: int, **rules: int) -> list[str]:
     """Groups of two sums of different tensors, and of what turns a third around."""
     wide = f"tensor<{rows}x64xf32>"

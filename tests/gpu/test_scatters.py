@@ -10,10 +10,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from graphfuse.blockgen.gpu_whole_scatter import columns_of
 from graphfuse.blockgen.lower import EMITTERS, GPU_EMITTERS, lower_region
 from graphfuse.dialects import graph
 from graphfuse.fusion.regions.outline import outline
 from graphfuse.fusion.regions.rules import Rules
+from graphfuse.fusion.regions.whole_scatters import mark_whole
 from graphfuse.fusion.simplify.canonicalize import canonicalize
 from graphfuse.gpu.emulator import Buffer
 from graphfuse.gpu.lower import emit_ptx
@@ -217,3 +219,50 @@ def test_few_places(combined, lines, multiprocessors):
             stored[*place, *rest].add(updates[*at, *rest].item())
     assert min(map(len, stored.values())) == 0 < max(map(len, stored.values())), "one place is left as it is"
     assert all(got[where].item() in (found or {x[where].item()}) for where, found in stored.items())
+
+
+# all of a result
+
+WHOLE = {
+    "columns": ("67x37", "97x37", 0), "images": ("3x100x7", "3x33x7", 1), "lines": ("5x131", "5x130", 1),
+    "once": ("8x40", "1x40", 0), "line": ("300", "257", 0),
+}  # fmt: skip
+
+
+@pytest.mark.some(8)
+@pytest.mark.parametrize("multiprocessors", [1, 2])
+@pytest.mark.parametrize("shapes", WHOLE)
+@pytest.mark.parametrize("combined", ["f16-add", "f32-add", "f64-mul", "i32-min", "bf16-max", "i64-add"])
+def test_whole_columns(combined, shapes, multiprocessors):
+    """A program has all places of its columns in shared memory, and goes on with what it has made there."""
+    elem, kind = combined.split("-")
+    of, by, axis = WHOLE[shapes]
+    func = canonicalize(
+        graph_func(
+            f"x: {of}x{elem}, b: {of}x{elem}, i: {by}xi64, u: {by}x{elem}",
+            f"z = max(x, b); k = max(i, i); w = neg(u); "
+            f'y = scatter_along(z, k, w) {{axis = {axis}, kind = "{kind}"}}; r = add(y, b); return(r, y)',
+        )
+    )
+    target = Target.parse("cuda:sm_90a")
+    machine = replace(backend_of(target).machine, multiprocessors=multiprocessors)
+    func, _ = outline(mark_whole(func, lambda op: columns_of(op, machine) > 0), Rules(computes_places=True))
+    (op,) = (o for o in func.body.ops if o.kind is graph.region)
+    kernel, rng = lower_region(op, "k", {}, machine, GPU_EMITTERS), np.random.default_rng(0)
+    arrays = {v: np.empty(t.shape, numpy_dtype(t.elem)) for v in op.operands for t in [tensor_of(v)]}
+    places = tensor_of(op.results[0]).shape[axis]
+    for value, array in arrays.items():
+        near = range(-places - 1, places + 1) if value is func.params[2] else (-2, 1)
+        array[...] = rng.choice(near, array.shape)
+    env = dict(zip(op.body.params.values, arrays.values(), strict=True))
+    for o in op.body.ops[:-1]:
+        given = [env[v] for v in o.operands]
+        made = (applied(o, *given),) if o.kind in graph.SCATTERS else interp.evaluate_op(o, given, {})
+        env.update(zip(o.results, made, strict=True))
+    outs = [np.empty(tensor_of(v).shape, numpy_dtype(tensor_of(v).elem)) for v in op.results]
+    lowered = compile_functions([kernel], target)
+    ptx = emit_ptx(lowered)
+    emulate(ptx, lowered.kernels[0], [*arrays.values(), *(Buffer(o, initialised=False) for o in outs)])
+    assert re.search(r"(red|atom)\.relaxed\.gpu\.shared", ptx)
+    for out, value in zip(outs, op.body.terminator.operands, strict=True):
+        np.testing.assert_array_equal(out, env[value])

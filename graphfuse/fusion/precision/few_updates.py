@@ -131,12 +131,12 @@ def _pays(scatter: Op, costs: KernelCosts) -> bool:
     whole, part = (product(tensor_of(v).shape) for v in (scatter.result, scatter.operands[2]))
     if not isinstance(whole, int) or not isinstance(part, int) or part == 0:
         return False
-    touched = F32.bytes if _has_rows(scatter) else SECTOR_BYTES
+    touched = F32.bytes if has_rows(scatter) else SECTOR_BYTES
     saved = 2 * F32.bytes * whole - MORE_PASSES * touched * part
     return saved * costs.byte > MORE_LAUNCHES * costs.launch
 
 
-def _has_rows(scatter: Op) -> bool:
+def has_rows(scatter: Op) -> bool:
     """Whether an index is for several elements side by side."""
     x, at, _ = scatter.operands
     if scatter.kind is graph.scatter_nd:

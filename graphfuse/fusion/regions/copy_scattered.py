@@ -15,6 +15,7 @@ Requires: nothing that drops pads of nothing runs afterwards. Cost: one sweep.
 from __future__ import annotations
 
 from graphfuse.dialects import graph
+from graphfuse.fusion.regions.dataflow import is_in_place
 from graphfuse.fusion.regions.plan import shared_pairs
 from graphfuse.ir.core import Func, Op, remade, tensor_of
 from graphfuse.ir.passes import passing
@@ -27,7 +28,7 @@ def copy_scattered(func: Func) -> Func:
     kept = set(func.params) - {func.params[number] for _, number in shared_pairs(func)}
 
     def visit(old: Op, new: Op) -> Replacement | None:
-        if old.kind not in graph.SCATTERS or old.operands[0] not in kept:
+        if not is_in_place(old) or old.operands[0] not in kept:
             return None
         x, *others = new.operands
         nothing = (0,) * tensor_of(x).rank

@@ -226,6 +226,11 @@ class Dataflow:
                 yield op
 
 
+def is_in_place(op: Op) -> bool:
+    """Whether an op changes its first operand where that lies."""
+    return op.kind in graph.SCATTERS and not op.attrs.get("whole", False)
+
+
 def _turns(op: Op) -> bool:
     """Whether an op permutes dims so that others are neighbours in memory."""
     return op.kind is graph.permute and attr_ints(op, "perm")[-1:] != (len(attr_ints(op, "perm")) - 1,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.regions.dataflow import Dataflow, Source
+from graphfuse.fusion.regions.dataflow import Dataflow, Source, is_in_place
 from graphfuse.fusion.regions.group import Group, axes_of, domain_of
 from graphfuse.fusion.regions.rules import WhyNotGraft
 from graphfuse.ir.core import Op, Trait, Value, tensor_of
@@ -57,9 +57,11 @@ def why_not_follow(flow: Dataflow, group: Group, region: Group, why_not_graft: W
 
 
 def _why_not_join(flow: Dataflow, op: Op, region: Group) -> str | None:
+    domain = domain_of(op)
+    if region.kind == "scatter" and not any(map(is_in_place, region.ops)):
+        return _why_not_after_whole(flow, op, domain, region)
     if region.kind in ("scan", "scatter", "topk", "loop", "stack"):
         return f"a {region.kind} region takes no epilogue"
-    domain = domain_of(op)
     if op.kind is graph.reduce:
         return _why_not_reduce(flow, op, domain, region)
     if region.kind == "reduction":
@@ -193,6 +195,16 @@ def _why_not_before_scatter(flow: Dataflow, group: Group, region: Group, alone: 
     return None
 
 
+def _why_not_after_whole(flow: Dataflow, op: Op, domain: tuple[Dim, ...], region: Group) -> str | None:
+    """What a scatter makes of an element is gone on with where it is."""
+    if not op.has(Trait.ELEMENTWISE):
+        return "only elementwise work follows a scatter"
+    if domain != region.domain:
+        return f"shapes differ: {_text(domain)} against {_text(region.domain)}"
+    between = (path[0] for _, path in _read_of(flow, op, region) if path)
+    return next((f"{o.kind} lies between" for o in between), None)
+
+
 def _why_not_before_scan(flow: Dataflow, group: Group, region: Group, alone: bool) -> str | None:
     """What is scanned is read once, and where it is; the totals before parts are read for each element."""
     if not alone or any(reader not in {*group.ops, *region.ops} for reader in _readers(flow, group)):
@@ -208,13 +220,14 @@ def _why_not_before_scan(flow: Dataflow, group: Group, region: Group, alone: boo
 
 
 def _scattered_from_memory(flow: Dataflow, op: Op) -> Sequence[Value]:
-    """The operands that an op needs in memory: of a scatter its first, and indices of slices or where order counts."""
+    """The operands that an op needs in memory: what it changes, and indices of slices or where order counts."""
     if op.kind not in graph.SCATTERS:
         return ()
     target, indices, updates = op.operands
+    first = (target,) if is_in_place(op) else ()
     lead = tensor_of(indices).shape if op.kind is graph.scatter_along else tensor_of(indices).shape[:-1]
     is_computed = flow.computes_places and not op.attrs.get("ordered", False)
-    return (target,) if is_computed and product(lead) == product(tensor_of(updates).shape) else (target, indices)
+    return first if is_computed and product(lead) == product(tensor_of(updates).shape) else (*first, indices)
 
 
 def products_of(region: Group) -> list[Op]:

@@ -1,7 +1,8 @@
 """Writes a partition down: each group becomes a `graph.region` op whose body is what one kernel computes.
 
 Afterwards a block holds constants, regions, loops, reshapes of region results (views of memory), and concats whose
-operands lie end to end. The first operand of a scatter is memory, which its region writes in place. Regions with
+operands lie end to end. The first operand of a scatter is memory, which its region writes in place, but for one that is
+whole. Regions with
 equal bodies get one kernel name. What a block returns is always written by a region of its own: a returned
 parameter, constant, view by permutation or second copy becomes a copying region.
 """
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphfuse.dialects import control, graph
-from graphfuse.fusion.regions.dataflow import IN_MEMORY, Dataflow, operands_inside, root_of
+from graphfuse.fusion.regions.dataflow import IN_MEMORY, Dataflow, is_in_place, operands_inside, root_of
 from graphfuse.fusion.regions.partition import Decision, Group, Partition, partition
 from graphfuse.fusion.regions.rules import ANY, Rules
 from graphfuse.ir.core import Block, Builder, Func, Op, OpDef, Params, Value, attr_ints, defined_in, tensor_of
@@ -172,7 +173,7 @@ class _Outliner:
     def _emit_region(self, kind: str, ops: Sequence[Op], outputs: Sequence[Value]) -> tuple[Value, ...]:
         """A region op that computes `outputs` by `ops` and whatever transparent ops they read through."""
         produced = {r for op in ops for r in op.results}
-        targets = {op: i for i, op in enumerate(op for op in ops if op.kind in graph.SCATTERS)}
+        targets = {op: i for i, op in enumerate(filter(is_in_place, ops))}
         written = [self._in_memory(op.operands[0]) for op in targets]
         inputs = self._inputs(ops, outputs, produced)
         operands = [*written, *(self.now[v] for v in inputs)]
@@ -206,7 +207,7 @@ class _Outliner:
         """The memory values read, in order of first use."""
         out: dict[Value, None] = {}
         called = {v for op in ops if op.kind is graph.call for v in op.operands}
-        for v in [*(v for op in ops for v in op.operands[op.kind in graph.SCATTERS :]), *outputs]:
+        for v in [*(v for op in ops for v in op.operands[is_in_place(op) :]), *outputs]:
             in_memory = v in self.now and v not in produced
             for source, _ in [(v, ())] if in_memory and v in called else self.flow.sources(v):
                 if source not in produced:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable, Iterator, Sequence
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.regions.dataflow import IN_MEMORY, Dataflow
+from graphfuse.fusion.regions.dataflow import IN_MEMORY, Dataflow, is_in_place
 from graphfuse.ir.core import Op, Trait, Value
 from graphfuse.ir.types import Tensor
 from graphfuse.symbolic import Dim, Ranges, is_at_most, minimum, symbols
@@ -39,7 +39,7 @@ def passed(flow: Dataflow, op: Op) -> Iterator[tuple[Value, tuple[Value, ...]]]:
     """The values in memory that an op reads, with those on the way, of the least of which it reads all."""
     for i, operand in enumerate(op.operands):
         first = op.results[0] if i == 0 and op.kind in _LOOK_UPS else operand
-        if i == 0 and op.kind in graph.SCATTERS:
+        if i == 0 and is_in_place(op):
             if op.attrs.get("kind", "set") == "set":
                 continue
             first = stored(op.result)
@@ -49,7 +49,7 @@ def passed(flow: Dataflow, op: Op) -> Iterator[tuple[Value, tuple[Value, ...]]]:
 
 def stored(result: Value) -> Value:
     """What a kernel stores of a result: the updates of a scatter, else all."""
-    return result.op.operands[-1] if result.op is not None and result.op.kind in graph.SCATTERS else result
+    return result.op.operands[-1] if result.op is not None and is_in_place(result.op) else result
 
 
 def bytes_read_by(region: Op, ranges: Ranges) -> Dim:
