@@ -68,6 +68,8 @@ Handler = Callable[["Evaluator", Op, Index], Value]
 """Code for an op's result at an index."""
 Yielded = Sequence[Value] | None
 """What a body hands on; None is nothing."""
+Sum = tuple[str, Scalar, Callable[[Index], Value]]
+"""A kind of reduction, the element of its result, and its terms."""
 
 
 class Evaluator:
@@ -486,50 +488,63 @@ class Evaluator:
         unroll: int = 1,
     ) -> Value:  # fmt: skip
         """Combine `term(vars)` over nested loops of the given extents; the result varies as `index` does."""
-        acc_elem = accumulator(elem) if kind in ROUNDED_KINDS else elem
-        shape = self.varying_shape(index)
-        start = self.const(neutral(kind, acc_elem), acc_elem, shape)
+        (out,) = self.reductions([(kind, elem, term)], dims, index, unroll)
+        return out
 
-        def nest(left: Sequence[Dim], at: tuple[Dim, ...], acc: Value) -> Value:
+    def reductions(self, sums: Sequence[Sum], dims: Sequence[Dim], index: Index, unroll: int = 1) -> list[Value]:
+        """Several of them in the same loops."""
+        kinds = [kind for kind, _, _ in sums]
+        elems = [accumulator(elem) if kind in ROUNDED_KINDS else elem for kind, elem, _ in sums]
+        shape = self.varying_shape(index)
+        start = [self.const(neutral(k, e), e, shape) for k, e in zip(kinds, elems, strict=True)]
+        has_runs = any(k == "sum" and e.is_float for k, e in zip(kinds, elems, strict=True))
+
+        def combined(a: Sequence[Value], b: Iterable[Value]) -> list[Value]:
+            return [self.emit(block.ELEMENTWISE[COMBINE[k]], x, y) for k, x, y in zip(kinds, a, b, strict=True)]
+
+        def nest(left: Sequence[Dim], at: tuple[Dim, ...], acc: Sequence[Value]) -> Sequence[Value]:
             if not left:
-                got = self.shaped(self.cast(term(at), acc_elem), shape)
-                return self.emit(block.ELEMENTWISE[COMBINE[kind]], acc, got)
+                found = zip(sums, elems, strict=True)
+                return combined(acc, (self.shaped(self.cast(term(at), e), shape) for (_, _, term), e in found))
             first, *rest = left
             if isinstance(first, int) and first <= unroll:
                 for i in range(first):
                     acc = nest(rest, (*at, i), acc)
                 return acc
-            run = _run_of(first, rest) if kind == "sum" and acc_elem.is_float else None
+            run = _run_of(first, rest) if has_runs else None
             if run is None:
                 return along(first, rest, at, 0, acc)
             count = floordiv(first, run)
 
-            def plus_run(of: Dim, n: Dim, total: Value) -> Value:
-                return self.emit(block.add, total, along(n, rest, at, of, start))
+            def plus_run(of: Dim, n: Dim, total: Sequence[Value]) -> Sequence[Value]:
+                return combined(total, along(n, rest, at, of, start))
 
-            (acc,) = self.loop("r", count, lambda var, carried: [plus_run(var * run, run, carried[0])], [acc])
+            acc = self.loop("r", count, lambda var, carried: plus_run(var * run, run, carried), acc)
             left_over = mod(first, run)
             return acc if left_over == 0 else plus_run(count * run, left_over, acc)
 
         chains = max(1, self.accumulators // math.prod(shape or (1,)))
 
-        def along(count: Dim, rest: Sequence[Dim], at: tuple[Dim, ...], of: Dim, acc: Value) -> Value:
+        def chain(carried: Sequence[Value]) -> list[Sequence[Value]]:
+            return [carried[i : i + len(sums)] for i in range(0, len(carried), len(sums))]
+
+        def along(
+            count: Dim, rest: Sequence[Dim], at: tuple[Dim, ...], of: Dim, acc: Sequence[Value]
+        ) -> Sequence[Value]:
             done: Dim = 0
             if chains > 1 and not rest and isinstance(count, int) and count >= 2 * chains:
                 done = count - count % chains
 
                 def together(var: Dim, carried: Sequence[Value]) -> list[Value]:
-                    return [nest((), (*at, of + var * chains + i), c) for i, c in enumerate(carried)]
+                    return [v for i, c in enumerate(chain(carried)) for v in nest((), (*at, of + var * chains + i), c)]
 
-                acc, *others = self.loop("r", count // chains, together, [acc, *[start] * (chains - 1)])
+                acc, *others = chain(self.loop("r", count // chains, together, [*acc, *start * (chains - 1)]))
                 for other in others:
-                    acc = self.emit(block.ELEMENTWISE[COMBINE[kind]], acc, other)
-            (out,) = self.loop(
-                "r", count, lambda var, carried: [nest(rest, (*at, of + var), carried[0])], [acc], start=done
-            )
-            return out
+                    acc = combined(acc, other)
+            return self.loop("r", count, lambda var, carried: nest(rest, (*at, of + var), carried), acc, start=done)
 
-        return self.cast(nest(list(dims), (), start), elem)
+        totals = nest(list(dims), (), start)
+        return [self.cast(total, elem) for total, (_, elem, _) in zip(totals, sums, strict=True)]
 
 
 RUN = 64

@@ -30,13 +30,13 @@ from graphfuse.blockgen.gpu_contraction import operand_tile
 from graphfuse.blockgen.gpu_factors import Boxed, Factor, find_box
 from graphfuse.blockgen.gpu_mask import MASK, Scores, analyse, span
 from graphfuse.blockgen.gpu_matmul_tile import LEAST_SIDE
-from graphfuse.blockgen.gpu_reduction import levels
 from graphfuse.blockgen.gpu_tiles import at_most, in_chunks, lane_along, power_of_two
 from graphfuse.blockgen.index import Index, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import AtIndex, Carried, Fold, across, digits, live_or, live_or_neutral, programs
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import store_results
+from graphfuse.blockgen.reduction import levels
 from graphfuse.dialects import block
 from graphfuse.dialects.boxes import Unboxed
 from graphfuse.dialects.gpu import WITHOUT_WGMMA

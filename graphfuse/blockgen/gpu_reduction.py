@@ -41,7 +41,7 @@ from graphfuse.blockgen.index import Index, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import AtIndex, Carried, Fold, across, live_or_neutral
 from graphfuse.blockgen.movement import shape_of
-from graphfuse.blockgen.reduction import RowKernel, is_sum_across
+from graphfuse.blockgen.reduction import RowKernel, is_sum_across, levels, made_for
 from graphfuse.blockgen.tiling import cost_per_element
 from graphfuse.dialects import block, gpu, graph
 from graphfuse.dialects.elementwise import neutral
@@ -180,7 +180,7 @@ class _GpuRows(RowKernel):
         """Tiles that wait for results of reductions, at most: what these read, and what is behind them reads too."""
         needed, done, most = set[Value](), set[Op](), 1
         for reduces in levels(self.reduces):
-            needed |= _made_for(reduces)
+            needed |= made_for([v for op in reduces for v in op.operands])
             done.update(reduces)
             behind = [op for op in self.kernel.body.ops if op not in done and not (op.types and op.result in needed)]
             waiting = {v for op in behind for v in op.operands if v in needed and not self.is_row_value(v)}
@@ -269,7 +269,7 @@ class _GpuRows(RowKernel):
             fold = Fold.of(op, partial(self.value, x))
             tile = live_or_neutral(ev, fold.kind, fold.wide, fold.at(row))
             self.remember(op, across(ev, fold.kind, tile, axes, fold.elem))
-        self.store_whole(row)
+        self.store_whole(row, self.whole)
         each = [Lane("", 1) if i in axes else lane for i, lane in enumerate(ev.lanes)]
         with ev.lanes_as(*each) if len(axes) < len(each) else ev.lanes_as():
             self.store_row_values()
@@ -328,7 +328,7 @@ class _GpuRows(RowKernel):
                 self._walk_softmax(level[0], found.pop(0)[0])
             else:
                 self.fold(level)
-        self.store_all()
+        self.store_all(self.whole)
 
     def _walk_softmax(self, largest: Op, total: Op) -> None:
         """Each lane's largest element so far, and its sum relative to that, scaled down when a larger one comes.
@@ -430,34 +430,6 @@ def is_softmax(first: Sequence[Op], second: Sequence[Op]) -> bool:
         base = base.op.operands[0]
     (z,), (term,) = first[0].operands, second[0].operands
     return base == first[0].result and accumulator(element_of(term)) == element_of(z)
-
-
-def levels(reduces: Sequence[Op]) -> list[list[Op]]:
-    """Reductions in groups that do not need each other's results, in an order in which they can run."""
-    depth: dict[Op, int] = {}
-    known: dict[Value, int] = {}
-
-    def of(value: Value) -> int:
-        if value not in known:
-            op = value.op
-            below = max((of(v) for v in op.operands), default=0) if op is not None else 0
-            known[value] = below + (op is not None and op in reduces)
-        return known[value]
-
-    for op in reduces:
-        depth[op] = of(op.result)
-    return [[op for op in reduces if depth[op] == d] for d in sorted(set(depth.values()))]
-
-
-def _made_for(reduces: Sequence[Op]) -> set[Value]:
-    """What these reductions read, and what that is made of."""
-    found = set[Value]()
-    stack = [v for op in reduces for v in op.operands]
-    while stack:
-        if (v := stack.pop()) not in found:
-            found.add(v)
-            stack += v.op.operands if v.op is not None else ()
-    return found
 
 
 def _row_block(elements: int, elem_bytes: int, held: int, more: int, least: int) -> dict[str, Attr]:

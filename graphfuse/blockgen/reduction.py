@@ -1,9 +1,9 @@
 """Emits row reductions: softmax, layer norm, RMS norm and their like as one kernel, one program per row.
 
-The reduced axes are some dims of the region's domain (the *row*). For each reduction in order, one pass over the row
-accumulates a tile and folds it to a scalar; a last pass computes the outputs from the scalars. A reduced value that
-later passes need again and that is dear to compute is kept in a row of program-local memory instead of being computed
-twice.
+The reduced axes are some dims of the region's domain (the *row*). For reductions that do not need each other's results,
+in order, one pass over the row accumulates a tile for each and folds it to a scalar; outputs are computed in the first
+pass for which all that they need is known, the last ones in a pass of their own. A reduced value that later passes need
+again and that is dear to compute is kept in a row of program-local memory instead of being computed twice.
 
 Where memory is contiguous along what is kept, a program has a chunk of the innermost kept dim, and lanes are rows side
 by side: nothing is folded across lanes.
@@ -12,7 +12,7 @@ by side: nothing is folded across lanes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 
 from graphfuse.blockgen import pointwise
@@ -26,6 +26,9 @@ from graphfuse.blockgen.tiling import TRANSCENDENTAL, Piece, cost_per_element, p
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Value, attr_ints
 from graphfuse.symbolic import Dim, bounds, product, substitute
+
+AtRow = Callable[[Op, Index], Value]
+"""Emits what an op reduces at a position of the row."""
 
 
 def emit(kernel: Kernel) -> Func:
@@ -126,11 +129,16 @@ class RowKernel:
         return sum(element_of(v).bytes for v in self.kernel.body.params.values)
 
     def _passes(self) -> None:
-        for i, op in enumerate(self.reduces):
-            self._reduce(op)
+        """One walk for each level of reductions; what waits for none that are left is stored on the way."""
+        found, left = levels(self.reduces), self.whole
+        for i, ops in enumerate(found):
+            unknown = {op.result for level in found[i:] for op in level}
+            soon = [v for v in left if made_for([v]).isdisjoint(unknown)]
+            left = [v for v in left if v not in soon]
+            self._reduce(ops, soon, [*left, *(op.operands[0] for level in found[i + 1 :] for op in level)])
             if i == 0 and not self.columns:
                 self._read_next_row()
-        self.store_all()
+        self.store_all(left)
 
     def _read_next_row(self) -> None:
         """From here on, passes prefetch the next row: theirs is in the cache, and memory would idle."""
@@ -156,64 +164,71 @@ class RowKernel:
         """The axes of a tile that are along the row."""
         return () if self.columns else (0,)
 
-    def fold(self, ops: Sequence[Op], at: Callable[[Value, Index], Value] | None = None) -> None:
+    def fold(self, ops: Sequence[Op], at: AtRow | None = None) -> None:
         """One walk for reductions that do not need each other's results, which are remembered for the walks after."""
-        folds = [Fold.of(op, partial(at or self.value, op.operands[0])) for op in ops]
+        folds = [Fold.of(op, partial(at or self.term, op)) for op in ops]
         for op, total in zip(ops, fold_row(self.kernel.ev, self.tiles, folds, self.folded), strict=True):
             self.remember(op, total)
+
+    def term(self, op: Op, row: Index) -> Value:
+        """What an op reduces, at a position of the row."""
+        return self.value(op.operands[0], row)
 
     def store_row_values(self) -> None:
         """The outputs that have an element per row."""
         index = self.rows(self.index((0,) * len(self.row)))
         self.kernel.store_outputs(index, self.rows(self.domain), set(self.kernel.outputs).difference(self.whole))
 
-    def store_whole(self, row: Index) -> None:
-        """The others, at a position of the row."""
+    def store_whole(self, row: Index, which: Sequence[Value]) -> None:
+        """Some of the others at a position of the row."""
         for value, leaf in zip(self.kernel.outputs, self.kernel.stores, strict=True):
-            if value in self.whole:
+            if value in which:
                 where = self.output_index(value, self.index(row))
                 self.kernel.ev.store(leaf, where, self.kernel.ev.value(value, where))
 
-    def store_all(self) -> None:
-        """The outputs that have an element per row, and the others in a walk."""
+    def store_all(self, which: Sequence[Value]) -> None:
+        """The outputs that have an element per row, and some of the others in a walk."""
         self.store_row_values()
-        if self.whole:
-            for _ in self.tiles(lambda row, _: self.store_whole(row), lambda _: ()):
+        if which:
+            for _ in self.tiles(lambda row, _: self.store_whole(row, which), lambda _: ()):
                 pass
 
     # how a processor walks a row
 
-    def _reduce(self, op: Op) -> None:
-        """One walk, in which what is dear and read again is kept."""
-        (x,) = op.operands
-        if not self._is_worth_keeping(x):
-            self._total(op, self.value)
-            return
-        scratch = self._scratch(x)
+    def _reduce(self, ops: Sequence[Op], soon: Sequence[Value], later: Sequence[Value]) -> None:
+        """One walk, in which some outputs are stored, and what is dear and read for `later` values is kept."""
+        ev = self.kernel.ev
+        needed, operands = made_for(later, self._known(ops)), dict.fromkeys(op.operands[0] for op in ops)
+        scratch = {x: self._scratch(x) for x in operands if x in needed and self._is_dear(x)}
 
-        def kept(x: Value, row: Index) -> Value:
-            got = self.value(x, row)
-            self.kernel.ev.store(scratch, self.output_index(x, self.index(row)), got)
-            return got
+        def at(op: Op, row: Index) -> Value:
+            if op is ops[0]:
+                for x, leaf in scratch.items():
+                    ev.store(leaf, self.output_index(x, self.index(row)), self.value(x, row))
+                self.store_whole(row, soon)
+            return self.term(op, row)
 
-        self._total(op, kept)
-        self.kernel.ev.leaves[x] = scratch
+        self._total(ops, at)
+        ev.leaves |= scratch
 
-    def _total(self, op: Op, at: Callable[[Value, Index], Value]) -> None:
+    def _total(self, ops: Sequence[Op], at: AtRow) -> None:
         if not self.columns:
-            self.fold([op], at)
+            self.fold(ops, at)
             return
-        (x,) = op.operands
-        term, elem = partial(at, x), element_of(x)
-        self.remember(op, self.kernel.ev.reduction(str(op.attrs["kind"]), elem, self.extents, term, self.at))
+        sums = [(str(op.attrs["kind"]), element_of(op.operands[0]), partial(at, op)) for op in ops]
+        totals = self.kernel.ev.reductions(sums, self.extents, self.at)
+        for op, total in zip(ops, totals, strict=True):
+            self.remember(op, total)
 
-    def _is_worth_keeping(self, value: Value) -> bool:
-        """Whether a reduced value is dear and read again by later passes, so that a copy of the row pays."""
-        if value in self.kernel.ev.leaves or not isinstance(value.owner, Op):
-            return False
-        if not any(op.kind.name in TRANSCENDENTAL for op in _producers(value, self.kernel)):
-            return False
-        return value in self.kernel.outputs or sum(value in op.operands for op in self.kernel.body.ops) > 1
+    def _known(self, ops: Sequence[Op] = ()) -> set[Value]:
+        """What lies in memory, and what reductions have made or these make."""
+        return {*self.kernel.ev.leaves, *(op.result for op in self.reduces)}
+
+    def _is_dear(self, value: Value) -> bool:
+        """Whether functions make a value, so that a copy of the row pays."""
+        known = self._known()
+        made = made_for([value], known).difference(known)
+        return any(v.op is not None and v.op.kind.name in TRANSCENDENTAL for v in made)
 
     def _scratch(self, value: Value) -> Leaf:
         """Program-local memory for one row of `value`, or for rows side by side: only their dims advance."""
@@ -244,13 +259,28 @@ class RowKernel:
             yield nest(kernel.ev, outer, along, init((piece.width,)))
 
 
-def _producers(value: Value, kernel: Kernel) -> list[Op]:
-    """The ops that compute `value` from memory and from reductions already done."""
-    out: list[Op] = []
-    stack = [value]
+def levels(reduces: Sequence[Op]) -> list[list[Op]]:
+    """Reductions in groups that do not need each other's results, in an order in which they can run."""
+    depth: dict[Op, int] = {}
+    known: dict[Value, int] = {}
+
+    def of(value: Value) -> int:
+        if value not in known:
+            op = value.op
+            below = max((of(v) for v in op.operands), default=0) if op is not None else 0
+            known[value] = below + (op is not None and op in reduces)
+        return known[value]
+
+    for op in reduces:
+        depth[op] = of(op.result)
+    return [[op for op in reduces if depth[op] == d] for d in sorted(set(depth.values()))]
+
+
+def made_for(values: Iterable[Value], leaves: Collection[Value] = ()) -> set[Value]:
+    """These, and what they are made of: of leaves nothing."""
+    found, stack = set[Value](), list(values)
     while stack:
-        owner = stack.pop().owner
-        if isinstance(owner, Op) and owner.kind is not graph.reduce and owner not in out:
-            out.append(owner)
-            stack += [v for v in owner.operands if v not in kernel.ev.leaves]
-    return out
+        if (v := stack.pop()) not in found:
+            found.add(v)
+            stack += v.op.operands if v.op is not None and v not in leaves else ()
+    return found
