@@ -20,7 +20,7 @@ from graphfuse.dialects import block, control, effects, graph
 from graphfuse.dialects.elementwise import COMBINE, ROUNDED_KINDS, neutral
 from graphfuse.ir.core import Attr, Block, Builder, Op, OpDef, Params, Trait, Value, attr_number, tensor_of, tile_of
 from graphfuse.ir.types import BF16, F16, F32, I64, Ptr, Scalar, Tile, Type
-from graphfuse.symbolic import Dim, Expr, exact_div, floordiv, minimum, mod, product, substitute, symbols
+from graphfuse.symbolic import Call, Dim, Expr, ceildiv, exact_div, floordiv, minimum, mod, product, substitute, symbols
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,13 @@ class Leaf:
     """When stores should go past the cache: elements of a vector register, else 0."""
     ahead: int = 0
     """When loads should prefetch: how many elements further on, else 0."""
+
+
+def _divisor(dim: Dim, name: str) -> int:
+    """What a variable is divided by in a dim; 0 if by nothing that is known."""
+    atoms = (atom for term, _ in dim.terms for atom, _ in term) if isinstance(dim, Expr) else ()
+    calls = (a for a in atoms if isinstance(a, Call) and a.fn == "floordiv" and name in symbols(a.args[0]))
+    return next((a.args[1] for a in calls if isinstance(a.args[1], int)), 0)
 
 
 def _divides(n: int, dim: Dim) -> bool:
@@ -277,6 +284,11 @@ class Evaluator:
         """The element(s) of `leaf` at `index`: one strided view if the offset is affine in the lanes, else gathered."""
         offset = self.space.simplify(linear(index, leaf.strides) + leaf.offset)
         strides = self._lane_strides(offset)
+        if (
+            strides is None
+            and (repeated := self._load_repeated(leaf, tuple(map(self.space.simplify, index)))) is not None
+        ):
+            return repeated
         if strides is None or (self._mask is not None and any(s != 0 for s in strides)):
             return self._gather(leaf, offset)
         base = self.index(self._start(offset))
@@ -289,6 +301,29 @@ class Evaluator:
         if leaf.ahead and strides[-1] == 1:
             attrs["ahead"] = leaf.ahead
         return self.emit(block.load_view, leaf.pointer, base, *limits, shape=shape, strides=strides, **attrs)
+
+    def _load_repeated(self, leaf: Leaf, index: Index) -> Value | None:
+        """What lanes read of which runs read one element each: loaded once for a run. None for other memory."""
+        if len(self.lanes) != 1 or self._mask is not None:
+            return None
+        (lane,) = self.lanes
+        times = next((n for i in index if (n := _divisor(i, lane.name))), 0)
+        if times == 0 or lane.extent % times != 0:
+            return None
+        limit = None if lane.limit is None else ceildiv(lane.limit, times)
+        run, number = lane_over(self.space, lane.extent // times, 0, limit)
+        within = self.space.fresh("l", 0, times - 1)
+        index = tuple(self.space.simplify(substitute(i, {lane.name: number * times + within})) for i in index)
+        if any(str(within) in symbols(i) for i in index):
+            return None
+        with self.lanes_as(run):
+            return self.repeated(self.load(leaf, index), times)
+
+    def repeated(self, tile: Value, times: int) -> Value:
+        """Each element of a tile of one dim so many times, one after the other."""
+        (size,) = tile_of(tile).shape
+        column = self.emit(block.reshape, tile, shape=(size, 1))
+        return self.emit(block.reshape, self.emit(block.broadcast, column, shape=(size, times)), shape=(size * times,))
 
     def _start(self, offset: Dim) -> Dim:
         """Where the first lanes are."""

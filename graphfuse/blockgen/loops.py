@@ -71,13 +71,15 @@ def for_piece(kernel: Kernel, piece: Piece, body: AtPosition, init: Carried = ()
 
 
 def side_by_side(
-    kernel: Kernel, outer: Sequence[Dim], across: Dim, count: int, width: int, body: Callable[[Index, Dim], None]
-) -> Dim:
+    kernel: Kernel, outer: Sequence[Dim], across: Dim, count: int, width: int, body: Callable[[Index, Dim], None],
+    vector: int = 0,
+) -> Dim:  # fmt: skip
     """A grid of one program for each index of `outer` and `count` places of `across`: its size.
 
-    `body(index, place)` emits a tile of places, of `width` lanes or fewer.
+    `body(index, place)` emits a tile of places, of `width` lanes or fewer, but of a multiple of `vector` if that is
+    given.
     """
-    ev, vector = kernel.ev, kernel.machine.lanes(element_of(kernel.outputs[0]))
+    ev, vector = kernel.ev, vector or kernel.machine.lanes(element_of(kernel.outputs[0]))
     grid, (*at, chunk) = programs(kernel, [*outer, ceildiv(across, count)])
     here: Dim = across
     if not isinstance(across, int) or across > count:

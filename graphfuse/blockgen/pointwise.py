@@ -6,6 +6,9 @@ for tile in chunk: evaluate each output at (outer..., tile + lane), store
 Where an operand lies turned around, dense along an outer dim, tiles are squares of both dims: each line of it is read
 once and turned in registers.
 
+Where what is read of a short innermost dim is one with the dim before, they are walked as one: what varies along the
+first alone is read once for each run of the other (`Walk.last_run`).
+
 Tiles end where a concat or pad along the innermost dim goes over to another operand, so that each reads one operand and
 needs no mask.
 """
@@ -22,10 +25,10 @@ from graphfuse.blockgen.index import coefficient
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, for_piece, programs
 from graphfuse.blockgen.movement import shape_of
-from graphfuse.blockgen.tiling import Piece, cost_per_element, pieces, pointwise_width
+from graphfuse.blockgen.tiling import Piece, cost_per_element, pieces, pointwise_width, runs_width
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, attr_ints
-from graphfuse.symbolic import Dim, ceildiv, minimum, product, sym
+from graphfuse.symbolic import Dim, ceildiv, minimum, product, static, sym
 
 MAX_PARTS = 64
 """Operands side by side in the innermost dim that get tiles of their own; code grows with each."""
@@ -37,45 +40,50 @@ UNKNOWN = 64
 
 def emit(kernel: Kernel) -> Func:
     """One program per position of the outer dims and chunk of the innermost dim."""
-    domain = shape_of(kernel.outputs[0])
+    ops, elem, core = kernel.work, element_of(kernel.outputs[0]), kernel.machine.core
+    vector = unit = kernel.machine.lanes(elem)
+    width = pointwise_width(kernel.machine, elem, ops, len(kernel.body.params.types))
+    domain: Sequence[Dim] = shape_of(kernel.outputs[0])
     walk = walked(kernel, domain)
-    names, found, dims = walk.names, walk.found, walk.merge()
+    dims = walk.merge()
+    if (found := walk.last_run(dims)) and (lanes := runs_width(static(found[1].extent), vector, width)):
+        left, run = found
+        domain, unit = (*domain[: left.first], left.extent * run.extent), lanes
+        width = unit << (width // unit).bit_length() - 1
+        walk = walked(kernel, domain)
+        dims = walk.merge()
+    names, found = walk.names, walk.found
     if not dims:
         kernel.store_outputs((0,) * len(domain), domain)
         return kernel.finish(1, 10)
-    ops = kernel.work
-    core = kernel.machine.core
     cost = cost_per_element(core, ops) + core.element_ns * sum(map(_summed, ops))
     outer, inner = dims[:-1], dims[-1]
-    elem = element_of(kernel.outputs[0])
-    vector = kernel.machine.lanes(elem)
     if (dense := _turned(found, dims, names, vector)) is not None:
         return _squares(kernel, dims, dense, domain, vector, cost)
-    width = pointwise_width(kernel.machine, elem, ops, len(kernel.body.params.types))
     kernel.ev.accumulators = ACCUMULATORS * vector
     chunks: Dim = 1
-    extent = inner.extent
-    if not isinstance(extent, int) or extent > core.chunk:
-        chunks = ceildiv(extent, core.chunk)
+    extent, most = inner.extent, core.chunk // unit * unit
+    if not isinstance(extent, int) or extent > most:
+        chunks = ceildiv(extent, most)
     grid = positions([d.extent for d in outer]) * chunks
     ev = kernel.ev
     pid = ev.bind("pid", 0, grid - 1, ev.emit(block.program_id))
     at_outer, chunk = (pid, 0) if chunks == 1 else digits(kernel, pid, [grid // chunks, chunks])
     at = digits(kernel, at_outer, [d.extent for d in outer])
-    start: Dim = chunk * core.chunk
+    start: Dim = chunk * most
     size: Dim = extent
     if chunks != 1:
-        code = ev.index(minimum(extent - start, core.chunk))
-        size = ev.bind("size", 1, core.chunk, code)
+        code = ev.index(minimum(extent - start, most))
+        size = ev.bind("size", 1, most, code)
     kernel.read_ahead(lambda elem: core.ahead_bytes // elem.bytes)
 
     def store(position: Dim, _: Carried) -> None:
         kernel.store_outputs(merged_index(len(domain), dims, (*at, position)), domain)
 
     cuts = _cuts(found, names[inner.last], size) if isinstance(size, int) else []
-    for piece in _cut_pieces(cuts, width, vector) if 1 < len(cuts) - 1 <= MAX_PARTS else pieces(size, width, vector):
+    for piece in _cut_pieces(cuts, width, unit) if 1 < len(cuts) - 1 <= MAX_PARTS else pieces(size, width, unit):
         for_piece(kernel, piece, store, start=start)
-    per_program = extent if chunks == 1 else core.chunk
+    per_program = extent if chunks == 1 else most
     return kernel.finish(grid, per_program * max(1, round(cost * 16)) // 16)
 
 

@@ -18,14 +18,14 @@ from functools import partial
 from graphfuse.blockgen import pointwise
 from graphfuse.blockgen.access import AccessAnalysis, Accesses, Merged, Walk, merged_index
 from graphfuse.blockgen.evaluate import Leaf
-from graphfuse.blockgen.index import Index, reshape_index, strides_of
+from graphfuse.blockgen.index import Index, reshape_index, strides_of, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import AtIndex, Carried, Fold, fold_row, for_piece, nest, programs, side_by_side
 from graphfuse.blockgen.movement import shape_of
-from graphfuse.blockgen.tiling import TRANSCENDENTAL, Piece, cost_per_element, pieces
+from graphfuse.blockgen.tiling import TRANSCENDENTAL, Piece, cost_per_element, pieces, runs_width
 from graphfuse.dialects import block, graph
-from graphfuse.ir.core import Func, Op, Value, attr_ints
-from graphfuse.symbolic import Dim, bounds, product, substitute
+from graphfuse.ir.core import Func, Op, Value, attr_ints, tile_of
+from graphfuse.symbolic import Dim, bounds, product, static, substitute
 
 AtRow = Callable[[Op, Index], Value]
 """Emits what an op reduces at a position of the row."""
@@ -33,7 +33,9 @@ AtRow = Callable[[Op, Index], Value]
 
 def emit(kernel: Kernel) -> Func:
     """One program per row, or for rows side by side; a sum alone over anything else is a loop for each result."""
-    return pointwise.emit(kernel) if is_sum_across(kernel) else RowKernel(kernel).emit()
+    rows = RowKernel(kernel)
+    is_across = is_sum_across(kernel) and (not rows.row or rows.row[-1].first < rows.outer[-1].first)
+    return pointwise.emit(kernel) if is_across else rows.emit()
 
 
 def is_sum_across(kernel: Kernel) -> bool:
@@ -53,15 +55,21 @@ class RowKernel:
         self.reduces = [op for op in kernel.body.ops if op.kind is graph.reduce]
         self.domain = shape_of(self.reduces[0].operands[0])
         self.axes = frozenset(attr_ints(self.reduces[0], "axes"))
-        self.outer, self.row = self._merged()
+        self.walk = self._walked()
+        borders = [i for i in range(1, len(self.domain)) if (i in self.axes) != (i - 1 in self.axes)]
+        dims = self.walk.merge(borders)
+        self.outer = [d for d in dims if d.first not in self.axes]
+        self.row = [d for d in dims if d.first in self.axes]
         self.extents = [d.extent for d in self.row]
         self.columns = bool(self.outer) and all(d.first < self.outer[-1].first for d in self.row)
         """Whether memory is contiguous along what is kept."""
+        self.run: Merged | None = None
+        """A short dim behind the last one that is kept, whose elements are lanes, too."""
         self.whole = [v for v in kernel.outputs if not self.is_row_value(v)]
         self.at: Index = ()
 
-    def _merged(self) -> tuple[list[Merged], list[Merged]]:
-        kernel, axes = self.kernel, self.axes
+    def _walked(self) -> Walk:
+        kernel = self.kernel
 
         def walk(index: Index) -> Accesses:
             analysis = AccessAnalysis(kernel.space, set(kernel.ev.leaves))
@@ -71,9 +79,7 @@ class RowKernel:
                 analysis.write(value, self.output_index(value, index))
             return analysis.found
 
-        borders = [i for i in range(1, len(self.domain)) if (i in axes) != (i - 1 in axes)]
-        dims = Walk.over(kernel.space, self.domain, walk).merge(borders)
-        return [d for d in dims if d.first not in axes], [d for d in dims if d.first in axes]
+        return Walk.over(kernel.space, self.domain, walk)
 
     def is_row_value(self, value: Value) -> bool:
         """Whether `value` has one element per row rather than one per domain element."""
@@ -102,17 +108,35 @@ class RowKernel:
         """The whole kernel."""
         kernel = self.kernel
         cost = max(1, round(cost_per_element(kernel.machine.core, kernel.work) * 16))
+        vector = kernel.machine.lanes(element_of(kernel.outputs[0]))
+        if unit := self._take_run(vector):
+            return self._emit_columns(cost, unit, unit << max(0, (4 * vector // unit).bit_length() - 1))
         if self.columns:
-            return self._emit_columns(cost)
+            return self._emit_columns(cost, vector, 4 * vector)
         grid, self.at = programs(kernel, [d.extent for d in self.outer])
         self._passes()
         return kernel.finish(grid, positions(self.extents) * cost // 16)
 
-    def _emit_columns(self, cost: int) -> Func:
+    def _take_run(self, vector: int) -> int:
+        """Make lanes of a short dim behind the last one that is kept: how many are a multiple of whole runs, else 0."""
+        found = self.walk.last_run(sorted((*self.outer, *self.row), key=lambda d: d.first))
+        if found is None or found[0] not in self.outer:
+            return 0
+        run = found[1]
+        is_alone = self.row == [run]  # and folded at each step
+        unit = runs_width(static(run.extent), vector, vector if is_alone else 4 * vector)
+        if unit:
+            self.run, self.columns = run, True
+            self.outer = [d for d in self.outer if d != run]
+            self.row = [d for d in self.row if d != run]
+            self.extents = [d.extent for d in self.row]
+        return unit
+
+    def _emit_columns(self, cost: int, vector: int, width: int) -> Func:
         """Rows side by side: as many to a program as one row after the other fits its cache."""
         kernel, ev = self.kernel, self.kernel.ev
         *outer, across = (d.extent for d in self.outer)
-        width = kernel.machine.lanes(element_of(kernel.outputs[0])) * 4
+        across = across * (1 if self.run is None else self.run.extent)
         row = bounds(positions(self.extents), kernel.space.ranges)[1] * self._row_bytes()
         count = max(1, min(kernel.machine.core.chunk, kernel.machine.l2_bytes // 2 // max(1, row)) // width) * width
 
@@ -121,7 +145,7 @@ class RowKernel:
             self._passes()
             ev.leaves = leaves  # what was kept is of these rows
 
-        grid = side_by_side(kernel, outer, across, count, width, some)
+        grid = side_by_side(kernel, outer, across, count, width, some, vector)
         return kernel.finish(grid, positions(self.extents) * count * cost // 16)
 
     def _row_bytes(self) -> int:
@@ -148,7 +172,11 @@ class RowKernel:
 
     def index(self, row: Index) -> Index:
         """The index into the domain at a position of the row."""
-        return merged_index(len(self.domain), [*self.outer, *self.row], (*self.at, *row))
+        if self.run is None:
+            return merged_index(len(self.domain), [*self.outer, *self.row], (*self.at, *row))
+        *at, place = self.at
+        digits = unravel(place, [self.outer[-1].extent, self.run.extent], self.kernel.space)
+        return merged_index(len(self.domain), [*self.outer, self.run, *self.row], (*at, *digits, *row))
 
     def value(self, value: Value, row: Index) -> Value:
         """A value with an element for each of the domain, at a position of the row."""
@@ -215,10 +243,18 @@ class RowKernel:
         if not self.columns:
             self.fold(ops, at)
             return
-        sums = [(str(op.attrs["kind"]), element_of(op.operands[0]), partial(at, op)) for op in ops]
-        totals = self.kernel.ev.reductions(sums, self.extents, self.at)
-        for op, total in zip(ops, totals, strict=True):
-            self.remember(op, total)
+        ev, folds = self.kernel.ev, [Fold.of(op, partial(at, op)) for op in ops]
+        totals = ev.reductions([(f.kind, f.wide, f.at) for f in folds], self.extents, self.at)
+        for op, fold, total in zip(ops, folds, totals, strict=True):
+            self.remember(op, ev.cast(self._of_runs(fold.kind, total), fold.elem))
+
+    def _of_runs(self, kind: str, tile: Value) -> Value:
+        """A tile of which each run is reduced, if it is along the row: to all elements of the run."""
+        if self.run is None or self.run.first not in self.axes:
+            return tile
+        ev, (size,), times = self.kernel.ev, tile_of(tile).shape, static(self.run.extent)
+        runs = ev.emit(block.reshape, tile, shape=(size // times, times))
+        return ev.repeated(ev.emit(block.reduce, runs, axis=1, kind=kind), times)
 
     def _known(self, ops: Sequence[Op] = ()) -> set[Value]:
         """What lies in memory, and what reductions have made or these make."""
@@ -232,13 +268,16 @@ class RowKernel:
 
     def _scratch(self, value: Value) -> Leaf:
         """Program-local memory for one row of `value`, or for rows side by side: only their dims advance."""
-        ev, shape, inside = self.kernel.ev, shape_of(value), [i in self.axes for i in range(len(self.domain))]
+        ev, shape, run = self.kernel.ev, shape_of(value), self.run
+        inside = [i in self.axes and (run is None or i < run.first) for i in range(len(self.domain))]
         width = math.prod(ev.full_shape()) if self.columns else 1
-        sizes = [d if i in self.axes else 1 for i, d in enumerate(self.domain)]
+        sizes = [d if along else 1 for d, along in zip(self.domain, inside, strict=True)]
         strides = [s * width if along else 0 for s, along in zip(strides_of(sizes), inside, strict=True)]
         offset: Dim = 0
         if self.columns:
-            strides[self.outer[-1].last] = 1
+            strides[self.outer[-1].last] = 1 if run is None else run.extent
+            if run is not None:
+                strides[run.last] = 1
             offset = -substitute(self.at[-1], {lane.name: 0 for lane in ev.lanes})
         pointer = ev.emit(block.alloc, elem=element_of(value), count=product(sizes) * width)
         return Leaf(pointer, tuple(strides), shape, offset=offset)

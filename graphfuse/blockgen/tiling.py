@@ -59,6 +59,15 @@ def pieces(extent: Dim, width: int, vector: int) -> list[Piece]:
     return [Piece(0, whole, width), Piece(whole * width, floordiv(tail + vector - 1, vector), vector, extent)]
 
 
+def runs_width(times: int, vector: int, most: int) -> int:
+    """Lanes of a tile of whole runs, each `times` long: those that leave the fewest lanes of its vectors empty.
+
+    0 if two runs are more than there may be at `most`.
+    """
+    widths = range(times, most + 1, times) if 2 * times <= most else ()
+    return max(widths, key=lambda width: width / -(-width // vector), default=0)
+
+
 def pointwise_width(machine: Machine, elem: Scalar, ops: list[Op], inputs: int) -> int:
     """Lanes of a pointwise tile: fewer vectors when many values are alive at once or the maths is heavy."""
     functions = [op.kind.name for op in ops if op.kind.name in TRANSCENDENTAL]

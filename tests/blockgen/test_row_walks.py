@@ -5,15 +5,22 @@ from __future__ import annotations
 import pytest
 
 from graphfuse.dialects import block
-from graphfuse.ir.core import Func
-from tests.blockgen.support import AVX512, Case, check_blocks, graph_func, lowered
+from graphfuse.ir.core import Func, tile_of
+from graphfuse.ir.types import Tile
+from graphfuse.targets.machine import Machine
+from tests.blockgen.support import AVX512, MACHINES, Case, check_blocks, graph_func, lowered
 
 
-def kernel_of(func: Func) -> Func:
+def kernel_of(func: Func, machine: Machine = AVX512, **symbols: int) -> Func:
     """The block function of the only region, which is right."""
     case = Case("case", (), func)
-    (kernel,) = check_blocks(lowered(case, AVX512), case.arrays({}), AVX512)
+    (kernel,) = check_blocks(lowered(case, machine), case.arrays(symbols), machine)
     return kernel
+
+
+def widths(kernel: Func) -> set[int]:
+    """Lanes of what is loaded."""
+    return {tile_of(op.result).shape[-1] for op in kernel.walk() if op.kind is block.load_view}
 
 
 @pytest.mark.parametrize("shape", ["5x16", "5x40x16"])
@@ -23,3 +30,49 @@ def test_independent_reductions_share_a_walk_that_stores_what_waits_for_none(sha
         q = mul(x, x); t = reduce(q) {axes = [1], kind = "sum", keepdims = true}; return(e, s, t)"""))  # fmt: skip
     assert sum(op.kind is block.load_view for op in kernel.walk()) == 1
     assert sum(op.kind is block.ELEMENTWISE["exp"] for op in kernel.walk()) == 1
+
+
+def group_norm(groups: int | str, channels: int, elem: str, dims: str = "") -> Func:
+    """Of images with channels last: of their own mean and mean square, weighed by channel."""
+    shape, kept = f"2, 37, {groups}, {channels}", f"2, 1, {groups}, 1"
+    return graph_func(f"x: {shape.replace(', ', 'x')}x{elem}, w: {groups}x{channels}xf32", f"""
+        f = cast(x) {{to = f32}}; s = reduce(f) {{axes = [1, 3], keepdims = true, kind = "sum"}}
+        n = full() {{elem = f32, shape = [{kept}], value = {37.0 * channels}}}; m = div(s, n)
+        mb = broadcast(m) {{shape = [{shape}]}}; c = sub(f, mb); q = mul(c, c)
+        t = reduce(q) {{axes = [1, 3], keepdims = true, kind = "sum"}}; tb = broadcast(t) {{shape = [{shape}]}}
+        y = div(c, tb); wb = broadcast(w) {{shape = [{shape}]}}; z = mul(y, wb); e = exp(z)
+        return(m, e)""", dims)  # fmt: skip
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("elem", ["f32", "f16"])
+@pytest.mark.parametrize(("groups", "channels"), [(32, 2), (7, 3), (5, 5), (40, 7), (3, 16)])
+def test_groups_of_few_channels_are_normalised_side_by_side(
+    machine: str, elem: str, groups: int, channels: int
+) -> None:
+    kernel = kernel_of(group_norm(groups, channels, elem), MACHINES[machine])
+    lanes = MACHINES[machine].vector_bytes // 4
+    assert min(widths(kernel)) >= min(groups * channels, lanes // 2)
+
+
+def test_groups_of_unknown_number() -> None:
+    func = group_norm("(g)", 4, "f32", "g in 1..64")
+    assert {kernel_of(func, g=g).attrs["grid"] for g in (1, 3, 16, 33)}
+
+
+@pytest.mark.parametrize("columns", [2, 3, 4, 8])
+def test_short_rows_are_side_by_side(columns: int) -> None:
+    kernel = kernel_of(graph_func(f"x: 67x{columns}xf32", f"""
+        e = exp(x); s = reduce(e) {{axes = [1], keepdims = true, kind = "sum"}}
+        sb = broadcast(s) {{shape = [67, {columns}]}}; y = div(e, sb); return(y)"""))  # fmt: skip
+    assert min(widths(kernel)) > 8
+
+
+@pytest.mark.parametrize(("groups", "channels"), [(32, 2), (7, 3), (40, 5), (33, 4), (4099, 2), (3, 16)])
+def test_what_groups_of_channels_have_in_common_is_read_once_for_each(groups: int, channels: int) -> None:
+    shape, each = f"3, 5, {groups}, {channels}", f"{groups}x{channels}xf32"
+    kernel = kernel_of(graph_func(f"x: 3x5x{each}, m: 3x1x{groups}x1xf32, w: {each}", f"""
+        mb = broadcast(m) {{shape = [{shape}]}}; c = sub(x, mb)
+        wb = broadcast(w) {{shape = [{shape}]}}; y = mul(c, wb); return(y)"""))  # fmt: skip
+    assert not any(op.kind is block.load and isinstance(op.result.type, Tile) for op in kernel.walk())
+    assert max(widths(kernel)) >= min(16, groups * channels)
