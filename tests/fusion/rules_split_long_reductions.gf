@@ -10,7 +10,7 @@ func @reduce_rows_first__unknown(%x: tensor<2x3x(n)x(n)xf32>) dims (n in 1..512)
   %v0 = graph.reduce(%x) {axes = [0, 2, 3], kind = "sum"} : tensor<3xf32>
   return(%v0)
 }
-func @reduce_rows_first__apart(%x: tensor<(n)x3x5x40xf16>, %s: tensor<4x3x5xf32>) dims (n in 1..65536) {
+func @reduce_rows_first__apart(%x: tensor<(n)x3x5x80xf16>, %s: tensor<4x3x5xf32>) dims (n in 1..65536) {
   %v0 = graph.reduce(%x) {axes = [0, 2, 3], kind = "sum"} : tensor<3xf16>
   %v1 = graph.reduce(%s) {axes = [0, 2], keepdims = true, kind = "max"} : tensor<1x3x1xf32>
   return(%v0, %v1)
@@ -40,8 +40,8 @@ func @reduce_rows_first__unknown(%x: tensor<2x3x(n)x(n)xf32>) dims (n in 1..512)
   return(%v1)
 }
 
-func @reduce_rows_first__apart(%x: tensor<(n)x3x5x40xf16>, %s: tensor<4x3x5xf32>) dims (n in 1..65536) {
-  %v0 = graph.cast(%x) {to = f32} : tensor<(n)x3x5x40xf32>
+func @reduce_rows_first__apart(%x: tensor<(n)x3x5x80xf16>, %s: tensor<4x3x5xf32>) dims (n in 1..65536) {
+  %v0 = graph.cast(%x) {to = f32} : tensor<(n)x3x5x80xf32>
   %v1 = graph.reduce(%v0) {axes = [2, 3], kind = "sum"} : tensor<(n)x3xf32>
   %v2 = graph.reduce(%v1) {axes = [0], kind = "sum"} : tensor<3xf32>
   %v3 = graph.cast(%v2) {to = f16} : tensor<3xf16>

@@ -16,7 +16,8 @@ sums of halves are f32. A scan of few lines is one of their parts (Merrill and G
 Architectures: reduce, then scan).
 
 On a CPU, what is summed may have dims that are not known, or be two dims with one that is kept between them: then its
-rows come first. There a product is split along a deep k of which the result is too small to be shared out.
+rows come first where there are few results. There a product is split along a deep k of which the result is too small to
+be shared out.
 
 Requires: canonicalize; what is summed is of static size. Ensures: the same values but for the order of sums, and
 variances of parts, which `strict` does without. Cost: one sweep.
@@ -67,8 +68,6 @@ MOST_PARTS = 1 << 13
 """One program reduces them."""
 SHORTEST_ROW = 256
 """Elements of a row that is worth a program."""
-APART = 16
-"""Elements of a row that is reduced by itself where what is kept lies between it and other reduced dims."""
 LONG_DEPTH = 2048
 """k of a product that may be split."""
 LEAST_DEPTH = 256
@@ -522,23 +521,18 @@ def _runs(axes: Sequence[int]) -> list[tuple[int, int]]:
 
 @rule_with(graph.reduce)
 def reduce_rows_first(op: Op, programs: Programs) -> Replacement | None:
-    """reduce(x) = reduce(reduce of each row of x), where nobody knows how many rows there are, or dims lie between."""
+    """reduce(x) = reduce(reduce of each row of x), of few and long: of a number not known, or with dims between."""
     (x,) = op.operands
     t = tensor_of(x)
     axes = sorted(attr_ints(op, "axes"))
     if not axes or axes[-1] != t.rank - 1:
         return None
     begin, _ = _runs(axes)[-1]
-    if is_apart := begin > axes[0]:
-        first, shortest = begin, APART
-    else:
-        first = next((i for i in axes if all(isinstance(d, int) for d in t.shape[i:])), t.rank)
-        shortest = SHORTEST_ROW
+    known = (i for i in axes if all(isinstance(d, int) for d in t.shape[i:]))
+    first = begin if begin > axes[0] else next(known, t.rank)
     row, rows = programs.most(t.shape[first:]), [a for a in axes if a < first]
-    if not rows or row < shortest:
-        return None
-    few = 2 * programs.most(t.shape[:begin]) <= programs.count
-    if not is_apart and (not few or programs.most([t.shape[a] for a in rows]) * row < LONG):
+    few = 2 * programs.most([d for a, d in enumerate(t.shape) if a not in axes]) <= programs.count
+    if not few or not rows or row < SHORTEST_ROW or programs.most([t.shape[a] for a in rows]) * row < LONG:
         return None
     kind = str(op.attrs["kind"])
     partial = graph.reduce(cast_to(x, _wide(t.elem, kind)), axes=tuple(range(first, t.rank)), kind=kind, loc=op.loc)
