@@ -3,7 +3,7 @@
 program_id -> position in the outer dims (and a chunk of the innermost one)
 for tile in chunk: evaluate each output at (outer..., tile + lane), store
 
-Where an operand lies turned around, dense along an outer dim, tiles are squares of both dims: each line of it is read
+Where an operand lies turned around, dense along an outer dim, tiles have both dims: each line of it is read
 once and turned in registers.
 
 Where what is read of a short innermost dim is one with the dim before, they are walked as one: what varies along the
@@ -30,6 +30,8 @@ from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, attr_ints
 from graphfuse.symbolic import Dim, ceildiv, minimum, product, static, sym
 
+SHORTEST_SIDE = 4
+"""Elements of a dim whose tiles are turned in registers (`cpu/lower_memory.py`)."""
 MAX_PARTS = 64
 """Operands side by side in the innermost dim that get tiles of their own; code grows with each."""
 ACCUMULATORS = 4
@@ -97,45 +99,48 @@ def _summed(op: Op) -> int:
 
 
 def _turned(found: Accesses, dims: Sequence[Merged], names: Sequence[str], vector: int) -> int | None:
-    """The outer dim along which something read is dense that is far apart along the innermost one; long static dims."""
+    """The outer dim along which something read is dense that is far apart along the innermost one; static dims."""
     inner = dims[-1]
-    if not isinstance(inner.extent, int) or inner.extent < vector:
+    if not isinstance(inner.extent, int) or inner.extent < SHORTEST_SIDE:
         return None
     for offset in found.offsets:
         far = coefficient(offset, names[inner.last])
         if not isinstance(far, int) or far < vector:
             continue
         for i, d in enumerate(dims[:-1]):
-            if isinstance(d.extent, int) and d.extent >= vector and coefficient(offset, names[d.last]) == 1:
+            if isinstance(d.extent, int) and d.extent >= SHORTEST_SIDE and coefficient(offset, names[d.last]) == 1:
                 return i
     return None
 
 
-def _squares(kernel: Kernel, dims: Sequence[Merged], dense: int, domain: Sequence[Dim], side: int, cost: float) -> Func:
-    """One program for `side` positions of dim `dense` and a chunk of the innermost; tiles have as many columns.
+def _squares(
+    kernel: Kernel, dims: Sequence[Merged], dense: int, domain: Sequence[Dim], vector: int, cost: float
+) -> Func:
+    """One program for some positions of dim `dense` and a chunk of the innermost; tiles are vectors either way.
 
-    Programs go along `dense` first: the next one reads the next cache line of the same pages. The last squares are
+    Programs go along `dense` first: the next one reads the next cache line of the same pages. The last tiles are
     moved back over others where they would not be full.
     """
     ev, space = kernel.ev, kernel.space
     inner, height = dims[-1].extent, dims[dense].extent
     assert isinstance(inner, int)
     assert isinstance(height, int)
-    most = min(inner, kernel.machine.core.chunk // side) // side
-    columns = side * -(-(inner // side) // -(-(inner // side) // most))
+    high, wide = min(vector, height), min(vector, inner)
+    most = min(inner, kernel.machine.core.chunk // high) // wide
+    columns = wide * -(-(inner // wide) // -(-(inner // wide) // most))
     others = [d.extent for i, d in enumerate(dims[:-1]) if i != dense]
-    grid, (*at, chunk, line) = programs(kernel, [*others, -(-inner // columns), -(-height // side)])
-    rows, row = lane_over(space, side, _moved_back(kernel, line, side, height))
+    grid, (*at, chunk, line) = programs(kernel, [*others, -(-inner // columns), -(-height // high)])
+    rows, row = lane_over(space, high, _moved_back(kernel, line, high, height))
     at.insert(dense, row)
     first = _moved_back(kernel, chunk, columns, inner)
 
     def square(t: Dim, _: Carried) -> None:
-        lanes, column = lane_over(space, side, first + t * side)
+        lanes, column = lane_over(space, wide, first + t * wide)
         with ev.lanes_as(rows, lanes):
             kernel.store_outputs(merged_index(len(domain), dims, (*at, column)), domain)
 
-    ev.loop("t", columns // side, square)
-    return kernel.finish(grid, max(1, round(side * columns * cost)))
+    ev.loop("t", columns // wide, square)
+    return kernel.finish(grid, max(1, round(high * columns * cost)))
 
 
 def _moved_back(kernel: Kernel, number: Dim, size: int, extent: int) -> Dim:

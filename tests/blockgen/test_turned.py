@@ -13,7 +13,7 @@ from graphfuse import compiler
 from graphfuse.blockgen.lower import GPU_EMITTERS, lower_region
 from graphfuse.dialects import block, control
 from graphfuse.fusion.regions.outline import outline
-from graphfuse.ir.core import Func, Op, walk
+from graphfuse.ir.core import Func, Op, tile_of, walk
 from graphfuse.ir.types import Tile
 from graphfuse.knobs import Options
 from graphfuse.runtime.session import Session
@@ -61,6 +61,17 @@ def test_permutations_of_three_dims(perm: tuple[int, ...]) -> None:
     )
     x = np.random.default_rng(0).standard_normal(shape, np.float32)
     np.testing.assert_allclose(run(func, HOST, x=x), np.exp(x.transpose(perm)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(8, 63, 40), (40, 63, 8), (5, 21, 33), (33, 7, 4), (4, 9, 5)])
+def test_dims_shorter_than_a_vector_are_turned_in_registers(shape: tuple[int, ...]) -> None:
+    text = f"x: {'x'.join(map(str, shape))}xf32, y: {'x'.join(map(str, shape[::-1]))}xf32"
+    func = graph_func(text, "t = permute(x) {perm = [2, 1, 0]}; z = add(t, y); return(z)")
+    case = Case("turned", ("pointwise",), func)
+    made = lowered(case, AVX512)
+    (kernel,) = check_blocks(made, case.arrays({}), AVX512)
+    loads = [op for op in kernel.walk() if op.kind is block.load_view]
+    assert {tile_of(op.result).shape for op in loads} == {(min(16, shape[2]), min(16, shape[0]))}
 
 
 @pytest.mark.parametrize(
