@@ -661,3 +661,29 @@ def test_kernels_that_wait_for_others_stay_apart() -> None:
         gathers=True,
     )
     assert [g.kind for g in part.groups] == ["reduction", "contraction", "reduction"]
+
+
+MASKED = f"""
+    %t0 = graph.permute(%k) {{perm = [1, 0]}} : tensor<(n)x8xbool>
+    %z = graph.full() {{elem = f32, shape = [(n), 8], value = -1e30}} : {ROWS}
+    %x = graph.select(%t0, %y, %z) : {ROWS}"""
+
+
+@pytest.mark.parametrize(
+    ("rest", "rules", "kernels"),
+    [
+        (f"{EXPONENTIALS}\nreturn(%e, %t)", {}, ["pointwise: permute", "reduction: select reduce sub exp reduce"]),
+        (f"{EXPONENTIALS}\nreturn(%e, %t)", {"reads_padded": True}, ["reduction: select reduce sub exp reduce"]),
+        (
+            '%s = graph.reduce(%x) {axes = [1], kind = "sum"} : tensor<(n)xf32>\nreturn(%s)',
+            {},
+            ["reduction: select reduce"],
+        ),
+    ],
+    ids=["rows", "gpu", "sum"],
+)
+def test_a_cpu_writes_down_what_is_turned_before_it_walks_the_rows_more_than_once(
+    rest: str, rules: dict[str, Any], kernels: list[str]
+) -> None:
+    part = parted(f"%y: {ROWS}, %k: tensor<8x(n)xbool>", MASKED + "\n" + rest, **rules)
+    assert shapes(part) == kernels

@@ -57,6 +57,8 @@ class Dataflow:
     """Values that `most_repeated` allows: they would be kernels shorter than their launch."""
     widened: set[Value] = field(default_factory=set[Value])
     """What bytes in memory are dequantised to: four times the bytes, and cheaper to compute again than to read."""
+    copied: set[Op] = field(default_factory=set[Op])
+    """Permutes that a CPU writes down: vectors of what reads them more than once would be loaded one by one."""
     _sources: dict[Value, list[Source]] = field(default_factory=dict[Value, "list[Source]"])
     _readers: dict[Value, list[Op]] = field(default_factory=dict[Value, "list[Op]"])
 
@@ -72,6 +74,9 @@ class Dataflow:
                 self.widened.update(op.results)
         if self.most_repeated:
             self._find_repeated()
+        if not self.reads_padded:
+            turned = filter(_turns, self.block.ops)
+            self.copied = {op for op in turned if self._turns_for_taps(op) or self._turns_for_rows(op)}
 
     def _widens(self, op: Op) -> bool:
         """Whether an op casts bytes that something else than elementwise work reads too, or is arithmetic on such."""
@@ -125,7 +130,7 @@ class Dataflow:
         """Whether `op` is an index map (or generates its value from indices) rather than work."""
         if len(op.types) != 1:
             return False
-        if self._turns_for_taps(op):
+        if op.kind is graph.permute and op in self.copied:
             return False
         if op.kind in _VIEWS or op.result in self.generated or op.result in self.repeated or op.result in self.widened:
             return True
@@ -138,10 +143,22 @@ class Dataflow:
 
         A CPU would load the channels of a vector one by one each time.
         """
-        if self.reads_padded or not _turns(op):
-            return False
         users = list(self._past_reshapes(op.result))
         return bool(users) and all(map(is_depthwise, users))
+
+    def _turns_for_rows(self, op: Op) -> bool:
+        """Whether rows that are walked more than once are made of what an op turns, element by element."""
+        seen, stack, walks = set[Op](), [op.result], 0
+        while stack:
+            for user in self.uses[stack.pop()]:
+                if user in seen:
+                    continue
+                seen.add(user)
+                if user.has(Trait.ELEMENTWISE) or user.kind is graph.reshape:
+                    stack += user.results
+                else:
+                    walks += user.kind is graph.reduce
+        return walks > 1
 
     def _past_reshapes(self, value: Value) -> Iterator[Op]:
         """What reads a value as it is or under another shape."""

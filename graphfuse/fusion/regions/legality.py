@@ -313,6 +313,8 @@ def _why_not_reduce(flow: Dataflow, op: Op, domain: tuple[Dim, ...], region: Gro
     rows = tuple(d for i, d in enumerate(domain) if i not in axes)
     if any(o.kind in _NEEDS_BOUNDS and not _is_as_large(tensor_of(o.result).shape, rows) for o in region.ops):
         return "each pass over the row would repeat a gather"
+    if any(o.kind is graph.permute for o in region.ops):
+        return "each pass over the row would turn it again"
     return _why_not_aligned(flow, op, region)
 
 
