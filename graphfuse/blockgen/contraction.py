@@ -102,6 +102,8 @@ class ContractionKernel:
 
     most_unrolled = UNROLLED_WINDOW**3
     """Taps of a window up to which none is in a loop."""
+    words: Words | None = None
+    """How halves are multiplied as words, if they are."""
     at_once: Sequence[int] = ()
     """Steps of a long sum of elementwise products that are in one turn of its loop, best first."""
 
@@ -174,7 +176,6 @@ class ContractionKernel:
         self.packs_rows = self.rows_are_dense = self.streams_panels = False
         self.slabs: Slabs | None = None
         self.widens = False
-        self.words: Words | None = None
         if self.elementwise:
             rows = max(1, min(4, row_extent)) if isinstance(row_extent, int) else 4
             self.tile = MatmulTile(rows, vectors, 1)

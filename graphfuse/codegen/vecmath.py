@@ -44,10 +44,18 @@ def _scaled(p: Value, bits: Value) -> Value:
     return p * (bits << format_of(p).fraction_bits).as_float()
 
 
-def _scaled_wide(p: Value, bits: Value) -> Value:
-    """p * 2^n, results may be subnormal or overflow; bits hold n + 2 bias."""
+def _scaled_wide(c: Code, p: Value, bits: Value, none: Value | None = None) -> Value:
+    """p * 2^n, results may be subnormal or overflow, and are 0 where there is `none`; bits hold n + 2 bias."""
     half, other = _halves(bits, p)
-    return p * half * other
+    return p * half * _but(c, none, other)
+
+
+def _but(c: Code, none: Value | None, scale: Value) -> Value:
+    """A factor that is 0 where there is `none` of the result.
+
+    A product that underflows takes processors a hundred times as long, and masks are made of -1e30.
+    """
+    return scale if none is None else c.select(none, 0.0, scale)
 
 
 def _halves(bits: Value, like: Value) -> tuple[Value, Value]:
@@ -68,11 +76,11 @@ def _exp_less_one(c: Code, r: Value) -> Value:
     return c.fma(square, c.paired_poly(r, square, format_of(r).table["exp"]), r)
 
 
-def _exp_wide(c: Code, x: Value, offset: int = 0) -> Value:
-    """exp(x) * 2^offset for x already clamped."""
+def _exp_wide(c: Code, x: Value, offset: int = 0, *, none: Value | None = None) -> Value:
+    """exp(x) * 2^offset for x already clamped; 0 where there is `none` of it."""
     r, _, bits = _reduce_exp(c, x, 2 * format_of(x).bias + offset)
     half, other = _halves(bits, x)
-    return c.fma(_exp_less_one(c, r), half, half) * other
+    return c.fma(_exp_less_one(c, r), half, half) * _but(c, none, other)
 
 
 def _exp_of_minus(c: Code, x: Value) -> Value:
@@ -94,15 +102,16 @@ def _lift(x: Value) -> int:
 def _exp(c: Code, x: Value) -> Value:
     """Exp: 2^n p(r), with a clamp that already rounds to 0 and to infinity."""
     low, high = format_of(x).exp_range
-    return _exp_wide(c, c.at_most(c.at_least(x, low), high))
+    return _exp_wide(c, c.at_most(c.at_least(x, low), high), none=x < low)
 
 
 def _exp2(c: Code, x: Value) -> Value:
     """Exp2: 2^n (1 + r p(r)), r = x - n exact."""
     fmt = format_of(x)
-    x = c.at_most(c.at_least(x, fmt.exp2_range[0]), fmt.exp2_range[1])
-    n, bits = round_to_bits(c, x, 1.0, 2 * fmt.bias)
-    return _scaled_wide(c.poly(x - n, (1.0, *fmt.table["exp2"])), bits)
+    low, high = fmt.exp2_range
+    inside = c.at_most(c.at_least(x, low), high)
+    n, bits = round_to_bits(c, inside, 1.0, 2 * fmt.bias)
+    return _scaled_wide(c, c.poly(inside - n, (1.0, *fmt.table["exp2"])), bits, none=x < low)
 
 
 def _expm1(c: Code, x: Value) -> Value:
@@ -357,7 +366,7 @@ def _pow_f64(c: Code, x: Value, y: Value) -> Value:
     power_low = c.select(power.abs() < 1e3, power_low, 0.0)
     power = c.at_most(c.at_least(power, low), high)
     r, _, bits = _reduce_exp(c, power, 2 * format_of(x).bias)
-    return _pow_specials(c, x, y, _scaled_wide(_exp_poly(c, r + power_low), bits))
+    return _pow_specials(c, x, y, _scaled_wide(c, _exp_poly(c, r + power_low), bits))
 
 
 def _pow(c: Code, x: Value, y: Value) -> Value:
