@@ -188,6 +188,7 @@ class ContractionKernel:
             narrow = self._narrow(lhs)
             self.words = choose_words(self, lhs) if narrow else None
             if self.words is not None:
+                self.streams_panels = not self.words.along_k and self._is_large(self.work.rhs)
                 self.contiguous = False
                 self.slabs, self.packs_rows = self.words.slabs, self.words.packs_rows
                 tiles = word_tiles(row_extent, -(-static(columns) // lanes))

@@ -23,6 +23,7 @@ from graphfuse.symbolic import Dim
 from graphfuse.targets import Target
 
 if TYPE_CHECKING:
+    from graphfuse.cpu.lower_dot_words import TileRegisters
     from graphfuse.cpu.lower_memory import View
 
 TRUNCATIONS = {
@@ -116,8 +117,10 @@ class Kernel(shared.Kernel):
         self.scratch_bytes: Dim = 0
         self.streams = False
         """Whether a store went past the cache, so that the kernel must fence before it ends."""
-        self.tiles = False
+        self.uses_tiles = False
         """Whether registers of tiles are used, which the kernel must release before it ends."""
+        self.tiles: TileRegisters | None = None
+        """What they hold, where that is the same for all products."""
         self.groups: dict[str, str] = {}
         """Memory to the set of memories it may overlap with."""
         self.deferred: frozenset[Value] = frozenset()

@@ -89,6 +89,7 @@ def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInf
     kernel = Kernel(func, target, text, target.vector_bytes // 4)
     kernel.deferred = lower_dot.deferrable(func)
     _bind_params(kernel)
+    lower_dot_words.begin(kernel)
     kernel.scratch = Reg("%scratch", "ptr")
     before = text.reserve()
     text.line("br label %programs")
@@ -107,7 +108,7 @@ def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInf
         # streaming stores are not ordered by the executor's release
         module.entity("declare void @llvm.x86.sse.sfence()")
         text.line("call void @llvm.x86.sse.sfence()")
-    if kernel.tiles:
+    if kernel.uses_tiles:
         lower_dot_words.release(kernel)
     text.line("ret void")
     params = "ptr noalias readonly %args, i64 %begin, i64 %end, ptr noalias align 64 %scratch"

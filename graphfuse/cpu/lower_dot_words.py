@@ -6,15 +6,16 @@ Two registers of a, 32 rows, meet two of b, 32 columns, in four of sums:
       b0, b1 <- 16 words x 16 columns;  a0, a1 <- 16 rows x 16 words
       c00 += a0 b0;  c10 += a1 b0;  c11 += a1 b1;  c01 += a0 b1
 
-Sums stay in registers over all dims of k and are left in scratch memory. Registers have their sizes from a
-configuration, which a product sets for itself: nothing is kept in them from one to the next. What the words leave over
-along the innermost dim of k is a step of other sizes, with registers of its own.
+Sums stay in registers over all dims of k and are left in memory. What the words leave over along the innermost dim of k
+is a step of other sizes, with registers of its own. Sizes are set by a configuration, which takes as long as some ten
+steps: there is one for a whole kernel where all its products have registers enough together.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from graphfuse.codegen.control import emit_loop
@@ -32,7 +33,7 @@ REGISTERS = 8
 SIDE = 16
 """Rows of a register, and words or sums in a row."""
 ACROSS = 2
-"""Registers of rows, and of columns, that meet at once."""
+"""TileRegisters of rows, and of columns, that meet at once."""
 INSTRUCTIONS = {BF16: "tdpbf16ps", F16: "tdpfp16ps"}
 
 
@@ -49,7 +50,6 @@ def lower_words(kernel: Kernel, op: Op) -> None:
 @lowers(block.dot_words)
 def lower_dot_words(kernel: Kernel, op: Op) -> None:
     """Block by block of what the registers hold; at once, or where the sums are stored."""
-    kernel.tiles = True
 
     def multiply(sums: View) -> None:
         _multiply(kernel, op, sums)
@@ -70,9 +70,23 @@ def _multiply(kernel: Kernel, op: Op, sums: View) -> None:
     # blocks may have rows in common: they begin with what was there before the first of them
     start = None if is_zero else _view(kernel, acc) if len(blocks) == 1 else spilled(kernel, _tile(kernel, acc))
     a, b = _view(kernel, left), _view(kernel, right)
+    registers = kernel.tiles
+    if registers is None:
+        registers = TileRegisters.of([op])
+        assert registers is not None, "one product fits"
+        registers.configure(kernel)
     name = INSTRUCTIONS[attr_scalar(op, "elem", BF16)]
     for rows, columns in blocks:
-        _Block(kernel, a, b, rows, columns, name).multiply(start, sums)
+        _Block(kernel, registers, a, b, [r.start for r in rows], [r.start for r in columns], name).multiply(start, sums)
+
+
+def begin(kernel: Kernel) -> None:
+    """Ahead of all programs: the one configuration that all products have, if there is one."""
+    products = [op for op in kernel.func.walk() if op.kind is block.dot_words]
+    kernel.uses_tiles = bool(products)
+    kernel.tiles = TileRegisters.of(products) if products else None
+    if kernel.tiles is not None:
+        kernel.tiles.configure(kernel)
 
 
 def release(kernel: Kernel) -> None:
@@ -106,37 +120,64 @@ def _groups(extent: int) -> list[list[range]]:
 
 
 @dataclass(frozen=True)
-class _Step:
-    """Registers of a and of b, as many as there are rows and columns, or fewer, and the words that they hold."""
+class TileRegisters:
+    """Which registers hold what: sums from 0 on, then for each number of words those of a and of b."""
 
-    words: int
-    a: Sequence[int]
-    b: Sequence[int]
+    rows: int
+    columns: int
+    across: tuple[int, int]
+    """Parts of rows, and of columns, that meet at once."""
+    factors: Mapping[int, tuple[Sequence[int], Sequence[int]]]
+
+    @staticmethod
+    def of(products: Sequence[Op]) -> TileRegisters | None:
+        """What all of them have in common; None where they have too little."""
+        sizes, across, words = set[tuple[int, int]](), (0, 0), dict[int, None]()
+        for op in products:
+            groups = [_groups(n) for n in tile_of(op.result).shape]
+            sizes.add((len(groups[0][0][0]), len(groups[1][0][0])))
+            across = max(across[0], len(groups[0][0])), max(across[1], len(groups[1][0]))
+            words |= dict.fromkeys(_words(tile_of(op.operands[0]).shape[-1]))
+        room = (REGISTERS - math.prod(across)) // len(words)
+        if len(sizes) > 1 or room < 2:
+            return None
+        free = iter(range(math.prod(across), REGISTERS))
+        counts = across if sum(across) <= room else (1, 1)
+        factors = {n: ([next(free) for _ in range(counts[0])], [next(free) for _ in range(counts[1])]) for n in words}
+        return TileRegisters(*sizes.pop(), across, factors)
+
+    def configure(self, kernel: Kernel) -> None:
+        """Set the sizes of all registers."""
+        sizes = dict.fromkeys(range(math.prod(self.across)), (self.rows, self.columns))
+        for words, (left, right) in self.factors.items():
+            sizes |= dict.fromkeys(left, (self.rows, words)) | dict.fromkeys(right, (words, self.columns))
+        sized = [sizes.get(register, (0, 0)) for register in range(2 * REGISTERS)]
+        raw = bytes((1, *[0] * 15))
+        raw += b"".join((wide * I32.bytes).to_bytes(2, "little") for _, wide in sized)
+        raw += bytes(high for high, _ in sized)
+        name, text = f"@tiles_{raw.hex()}", "".join(f"\\{x:02x}" for x in raw)
+        kernel.text.module.entity(f'{name} = internal constant [{len(raw)} x i8] c"{text}", align 64')
+        _call(kernel, "ldtilecfg", Reg(name, "ptr"))
+
+
+def _words(depth: int) -> list[int]:
+    """The words of steps along k, and of what is left: lines of a cache begin with a step, which is loaded faster."""
+    words = min(SIDE, depth)
+    return [words, depth % words] if depth % words else [words]
 
 
 class _Block:
     """Rows and columns of which the sums are in registers together."""
 
     def __init__(
-        self, kernel: Kernel, a: View, b: View, rows: Sequence[range], columns: Sequence[range], name: str
+        self, kernel: Kernel, registers: TileRegisters, a: View, b: View, rows: list[int], columns: list[int], name: str
     ) -> None:
-        self.kernel, self.a, self.b, self.name = kernel, a, b, name
-        self.rows, self.columns = [r.start for r in rows], [r.start for r in columns]
-        self.shape = len(rows[0]), len(columns[0])
-        self.sums = dict(enumerate(itertools.product(self.rows, self.columns)))
-        depth = a.shape[-1]
-        words = min(SIDE, depth)  # no fewer than fit: what a row of a cache begins with is loaded at once
-        self.count = -(-depth // words)
-        rest = depth - words * (self.count - 1)
-        sizes = [words] if rest == words else [words, rest]
-        free = iter(range(len(self.sums), REGISTERS))
-        room = (REGISTERS - len(self.sums)) // len(sizes)
-        held = (len(rows), len(columns)) if len(rows) + len(columns) <= room else (1, 1)
-        self.steps = [_Step(size, *([next(free) for _ in range(h)] for h in held)) for size in sizes]
+        self.kernel, self.registers, self.a, self.b, self.name = kernel, registers, a, b, name
+        self.rows, self.columns = rows, columns
+        self.sums = dict(enumerate(itertools.product(rows, columns)))
 
     def multiply(self, start: View | None, sums: View) -> None:
         """All of k, from the sums at `start`, if there are any."""
-        _call(self.kernel, "ldtilecfg", self._configuration())
         for register, at in self.sums.items():
             if start is None:
                 _call(self.kernel, "tilezero", integer(register, "i8"))
@@ -149,8 +190,8 @@ class _Block:
     def _along(self, a: View, b: View, outer: int) -> None:
         """Loops over the dims of k, so many of them outside of the innermost."""
         dim = len(a.shape) - 1 - outer
-        whole, *rest = self.steps
-        count, size = (a.shape[dim], 1) if outer else (self.count - len(rest), whole.words)
+        whole, *rest = _words(a.shape[-1])
+        count, size = (a.shape[dim], 1) if outer else (a.shape[dim] // whole, whole)
 
         def one(k: Reg, _: Sequence[Reg] = ()) -> list[Reg]:
             at = self.kernel.binary("mul", k, size)
@@ -163,22 +204,23 @@ class _Block:
 
         if count == 1:
             one(integer(0))
-        elif count:
+        else:
             emit_loop(self.kernel, integer(0), integer(count), 1, [], one, is_certain=True)
         if rest and not outer:
             at = integer(count * size)
             self._update(a.moved(dim, at), b.moved(dim - 1, at), *rest)
 
-    def _update(self, a: View, b: View, step: _Step) -> None:
+    def _update(self, a: View, b: View, words: int) -> None:
         """The products of one step; a register that holds what comes next is not loaded again."""
+        lefts, rights = self.registers.factors[words]
         held: dict[int, int] = {}
         lead = (0,) * (len(a.shape) - 2)
         order = list(range(len(self.rows)))
         for j, column in enumerate(self.columns):
-            right = step.b[j % len(step.b)]
+            right = rights[j % len(rights)]
             self._move("tileloadd64", right, b, (*lead, 0, column))
             for i in order:
-                left = step.a[i % len(step.a)]
+                left = lefts[i % len(lefts)]
                 if held.get(left) != i:
                     self._move("tileloadd64", left, a, (self.rows[i], *lead, 0), along=0)
                     held[left] = i
@@ -190,20 +232,6 @@ class _Block:
         """Load or store a register, whose rows follow one another along a dim."""
         stride = emit_dim(self.kernel, view.strides[along] * view.elem.bytes)
         _call(self.kernel, name, integer(register, "i8"), view.address(at), stride)
-
-    def _configuration(self) -> Reg:
-        """The sizes of all registers, as `ldtilecfg` reads them."""
-        rows, columns = self.shape
-        sizes = dict.fromkeys(self.sums, self.shape)
-        for step in self.steps:
-            sizes |= dict.fromkeys(step.a, (rows, step.words)) | dict.fromkeys(step.b, (step.words, columns))
-        sized = [sizes.get(register, (0, 0)) for register in range(2 * REGISTERS)]
-        raw = bytes((1, *[0] * 15))
-        raw += b"".join((wide * I32.bytes).to_bytes(2, "little") for _, wide in sized)
-        raw += bytes(high for high, _ in sized)
-        name, text = f"@tiles_{raw.hex()}", "".join(f"\\{x:02x}" for x in raw)
-        self.kernel.text.module.entity(f'{name} = internal constant [{len(raw)} x i8] c"{text}", align 64')
-        return Reg(name, "ptr")
 
 
 def _call(kernel: Kernel, name: str, *operands: Reg) -> None:
