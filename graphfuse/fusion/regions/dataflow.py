@@ -201,7 +201,8 @@ class Dataflow:
             """Whether it may read through; a product whose channels were padded would load no vectors."""
             multiplies = user.kind is graph.conv and graph.pads_positions(op)
             is_window = multiplies and (self.reads_padded or is_depthwise(user))
-            is_window = is_window or user.kind is graph.reduce_window or (self.reads_padded and user.kind in _TAPS)
+            is_tap = self.reads_padded and user.kind is graph.slice_ and len(users) > 1
+            is_window = is_window or user.kind is graph.reduce_window or is_tap
             return is_window and op.result not in user.operands[1:]
 
         return bool(users) and all(map(reads, users))
