@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphfuse import compiler
-from graphfuse.blockgen import loops
+from graphfuse.blockgen import evaluate, loops
 from graphfuse.blockgen.evaluate import neutral
 from graphfuse.checking import verify_regions
 from graphfuse.dialects import graph
@@ -118,5 +118,6 @@ def test_verify_trusts_right_kernels_and_reports_each_result() -> None:
 
 def test_verify_names_the_kernel_that_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """A minimum that begins at 0 instead of infinity."""
-    monkeypatch.setattr(loops, "neutral", lambda kind, elem: 0.5 if kind == "min" else neutral(kind, elem))
+    for module in (loops, evaluate):
+        monkeypatch.setattr(module, "neutral", lambda kind, elem: 0.5 if kind == "min" else neutral(kind, elem))
     assert [c.kind for c in verify_regions(model(), HOST, inputs()) if c.is_suspect] == ["reduction"]

@@ -62,7 +62,7 @@ class Words:
 def choose_words(contraction: ContractionKernel, lhs: Accesses) -> Words | None:
     """Where there are instructions for words of both factors, sizes are known, and there are rows enough."""
     work, rhs = contraction.work, contraction.rhs_reads
-    elems = {element_of(work.lhs), element_of(work.rhs)}
+    elems = {element_of(work.lhs).name, element_of(work.rhs).name}
     if len(elems) > 1 or not elems <= contraction.kernel.machine.word_elems or not _has_rows(contraction):
         return None
     if (

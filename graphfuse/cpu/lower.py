@@ -63,7 +63,7 @@ def lower(funcs: Sequence[Func], target: Target) -> Lowered:
 def cpu_passes(target: Target) -> tuple[Pass, ...]:
     """What runs on every block function before it is lowered."""
     windows = loop_over_windows.given(vector_bytes=target.vector_bytes, registers=target.registers)
-    words = expand_words.given(but=",".join(e.name for e in WORD_FEATURES if multiplies_words(target, e)))
+    words = expand_words.given(but=",".join(e for e in WORD_FEATURES if multiplies_words(target, e)))
     return quiet, words, windows, expand
 
 

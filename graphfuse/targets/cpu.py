@@ -6,7 +6,6 @@ import platform
 from collections.abc import Collection, Mapping
 
 from graphfuse.errors import TargetError
-from graphfuse.ir.types import BF16, F16, Scalar
 from graphfuse.targets.machine import Machine
 from graphfuse.targets.profiles.cpus import ARM, CPUS, X86
 from graphfuse.targets.target import FAMILIES, Instructions, Target, feature_names, suggestion
@@ -35,11 +34,11 @@ def machine_of(target: Target) -> Machine:
     )
 
 
-WORD_FEATURES = {BF16: "amx-bf16", F16: "amx-fp16"}
-"""Of Intel's AMX: what multiplies tiles of words of such elements."""
+WORD_FEATURES = {"bf16": "amx-bf16", "f16": "amx-fp16"}
+"""Of Intel's AMX: what multiplies tiles of words, by the name of their elements."""
 
 
-def multiplies_words(target: Target, elem: Scalar) -> bool:
+def multiplies_words(target: Target, elem: str) -> bool:
     """Whether there are instructions for `block.dot_words` of such elements."""
     return target.has("amx-tile") and elem in WORD_FEATURES and target.has(WORD_FEATURES[elem])
 

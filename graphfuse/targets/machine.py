@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from graphfuse.ir.types import Scalar
 from graphfuse.targets.profiles.cpus import CORE, CoreCosts
 from graphfuse.targets.profiles.h200 import H200, GpuCosts
 
@@ -43,8 +42,8 @@ class Machine:
     """Results of at least this size are written past the cache: nothing of them would survive in it."""
     multiplies_pairs: bool = False
     """Of bf16, by one instruction, in the time of a multiply-add of f32."""
-    word_elems: frozenset[Scalar] = frozenset()
-    """Elements that are multiplied as words of 32 bits, tile by tile: Intel's AMX."""
+    word_elems: frozenset[str] = frozenset()
+    """Names of elements that are multiplied as words of 32 bits, tile by tile: Intel's AMX."""
     multiprocessors: int = 1
     """Of a GPU: each runs some blocks of threads at a time."""
     shared_bytes: int = 0

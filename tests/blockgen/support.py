@@ -69,7 +69,8 @@ def in_one_region(func: Func, kind: str) -> Func:
     params = Params(func.body.params.types, func.body.params.hints)
     body = replace(func.body, ops=(*func.body.ops[:-1], control.yield_(*func.outputs)))
     given = func.body.params.values
-    written = tuple(given.index(op.operands[0]) for op in body.ops if op.kind in graph.SCATTERS)
+    scatters = (op for op in body.ops if op.kind in graph.SCATTERS and not op.attrs.get("whole", False))
+    written = tuple(given.index(op.operands[0]) for op in scatters)
     attrs: dict[str, Any] = {"in_place": written} if written else {}
     region = graph.region(*params.values, kernel="k", kind=kind, bodies=(body,), **attrs)
     return Func("main", Block(params, (region, control.return_(*region.results))), {}, func.dims)

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from graphfuse.ir.types import BF16
 from tests.blockgen.support import AVX512, Case, check_blocks, graph_func, lowered
 
-AMX = replace(AVX512, word_elems=frozenset({BF16}))
+AMX = replace(AVX512, word_elems=frozenset({"bf16"}))
 PRODUCTS = {
     "rows of words": ("a: 70x36xbf16, b: 36x40xbf16", "mk,kn->mn"),
     "an odd depth": ("a: 70x37xbf16, b: 37x40xbf16", "mk,kn->mn"),

@@ -88,7 +88,7 @@ def _pipelined(stages: int) -> Victim:
 RING = (("ring", "2"), ("store_buffers", "2"))
 FAMILIES: dict[str, Callable[[], Victim]] = {
     "pointwise": lambda: _swept("pointwise-f32-plain-odd-sm_80"),
-    "transposed": lambda: _swept("turned-f32-plain-odd-sm_80"),
+    "transposed": lambda: _swept("turned-f32-plain-whole-sm_80"),
     "rows": lambda: _swept("softmax-f32-plain-odd-sm_80"),
     "long rows": lambda: _swept("long_rows-f32-plain-odd-sm_80"),
     "columns": lambda: _swept("columns-f32-plain-whole-sm_80"),

@@ -155,6 +155,11 @@ KINDS = {
     "scatter": Kind(
         "scatter", ELEMS, """r = iota() {shape = [@R, @C], axis = 0, elem = i64}; i = flip(r) {axes = [0]}
         o = scatter_along(z, i, @V) {axis = 0}; return(o)""", "z: @Rx@Cx@E"),
+    "scatter_whole": Kind(
+        "scatter", [e for e in NUMBERS if Scalar(e).bits >= 16], """
+        r = iota() {shape = [@R, @C], axis = 0, elem = i64}; i = flip(r) {axes = [0]}
+        o = scatter_along(z, i, @V) {axis = 0, kind = "add", whole = true}; return(o)""", "z: @Rx@Cx@E",
+        sizes={s: SIZES[s] for s in SIZES if s != "symbolic"}),
     "scatter_add": Kind("scatter", NUMBERS, 'o = scatter_nd(z, i, @V) {kind = "add"}; return(o)',
                         "z: 5x@Cx@E, i: @Rx1xi64"),
     "scatter_few": Kind("scatter", NUMBERS, 'o = scatter_nd(z, i, @V) {kind = "max"}; return(o)',

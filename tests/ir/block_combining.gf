@@ -9,6 +9,10 @@ func @combine(%p: ptr<f32>, %q: ptr<bf16>) {
   %ha = block.load_view(%q, %z) {shape = [4, 8], strides = [8, 1]} : tile<4x8xbf16>
   %hb = block.load_view(%q, %z) {shape = [8, 3], strides = [3, 1]} : tile<8x3xbf16>
   %half = block.dot(%ha, %hb, %c) : tile<4x3xf32>
+  %words = block.words(%ha) : tile<4x4xi32>
+  %columns = block.trans(%words) {perm = [1, 0]} : tile<4x4xi32>
+  %square = block.const() {elem = f32, shape = [4, 4], value = 0.0} : tile<4x4xf32>
+  %pairs = block.dot_words(%words, %columns, %square) {elem = bf16} : tile<4x4xf32>
   %sum = block.reduce(%a) {axis = 1, kind = "sum"} : tile<4xf32>
   %prod = block.reduce(%sum) {axis = 0, kind = "prod"} : f32
   %max = block.reduce(%a) {axis = 0, kind = "max"} : tile<8xf32>
@@ -18,5 +22,5 @@ func @combine(%p: ptr<f32>, %q: ptr<bf16>) {
   %all = block.reduce(%neg) {axis = 0, kind = "all"} : bool
   %upto = block.scan(%a) {axis = 1, kind = "sum"} : tile<4x8xf32>
   %before = block.scan(%a) {axis = 0, exclusive = true, kind = "max"} : tile<4x8xf32>
-  return(%dot, %half, %sum, %prod, %max, %min, %any, %all, %upto, %before)
+  return(%dot, %half, %pairs, %sum, %prod, %max, %min, %any, %all, %upto, %before)
 }
