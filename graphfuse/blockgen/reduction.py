@@ -226,7 +226,7 @@ class RowKernel:
     def _reduce(self, ops: Sequence[Op], soon: Sequence[Value], later: Sequence[Value]) -> None:
         """One walk, in which some outputs are stored, and what is dear and read for `later` values is kept."""
         ev = self.kernel.ev
-        needed, operands = made_for(later, self._known(ops)), dict.fromkeys(op.operands[0] for op in ops)
+        needed, operands = made_for(later, self._known()), dict.fromkeys(op.operands[0] for op in ops)
         scratch = {x: self._scratch(x) for x in operands if x in needed and self._is_dear(x)}
 
         def at(op: Op, row: Index) -> Value:
@@ -256,8 +256,8 @@ class RowKernel:
         runs = ev.emit(block.reshape, tile, shape=(size // times, times))
         return ev.repeated(ev.emit(block.reduce, runs, axis=1, kind=kind), times)
 
-    def _known(self, ops: Sequence[Op] = ()) -> set[Value]:
-        """What lies in memory, and what reductions have made or these make."""
+    def _known(self) -> set[Value]:
+        """What lies in memory, and what reductions make."""
         return {*self.kernel.ev.leaves, *(op.result for op in self.reduces)}
 
     def _is_dear(self, value: Value) -> bool:
