@@ -6,7 +6,7 @@
 A case is rows x depth x columns in a layout: `n` of an operand that lies as it is multiplied, `t` of one that lies
 turned. Both sides are called through `torch.compile`, so that neither pays for a call what the other does not. Prints
 microseconds, GFLOP/s and the ratio (above 1, graphfuse is faster); ends with their geometric mean and the least. Run it
-with nothing beside it. Constants of `blockgen/contraction.py` and `blockgen/slabs.py` were chosen by it.
+with nothing beside it. Constants of blockgen (`contraction.py`, `blocks.py`, `slabs.py`, `words.py`) were chosen by it.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from graphfuse.blockgen.access import Accesses, Merged, Walk, as_index, dim_names, merged_index
+from graphfuse.blockgen.blocks import PACKED_PANELS, PACKED_ROWS, places_of, products_per_ns, program_of
 from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator, lane_over
 from graphfuse.blockgen.index import Index, coefficient, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
@@ -54,7 +55,6 @@ from graphfuse.blockgen.tiling import (
 )
 from graphfuse.blockgen.words import (
     EPILOGUE,
-    FASTER,
     PAIR,
     SIDE,
     Words,
@@ -65,10 +65,9 @@ from graphfuse.blockgen.words import (
 )
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Trait, Value, dims_of, tile_of
-from graphfuse.ir.types import BF16, F32, I32, Scalar
+from graphfuse.ir.types import BF16, I32, Scalar
 from graphfuse.symbolic import (
     Dim,
-    bounds,
     ceildiv,
     exact_div,
     floordiv,
@@ -115,7 +114,7 @@ class ContractionKernel:
         self.work = work
         self.in_fours = in_fours
         """Whether four steps of k are one step of the innermost loop, and one lane of rhs."""
-        self.beside = tuple(beside)
+        self.beside: tuple[Product, ...] = tuple(beside)
         """Products with the same indices and one operand in common, made in the same loop."""
         self._analyse()
 
@@ -324,11 +323,11 @@ class ContractionKernel:
                 self.word_work = words_of(kernel, self.word_work)
         panels = ceildiv(self.columns, self.width)
         depth = product([d.extent for d in self.k_dims])
-        per_program, row_block = self._blocks(panels, depth)
+        per_program, row_block = program_of(self, panels, depth)
         row_blocks = ceildiv(self.rows, row_block) if row_block is not None else 1
         panel_blocks = ceildiv(panels, per_program)
         outer = [self.dims[i].extent for i in self.outer]
-        shared, together = positions([self.dims[i].extent for i in self.shared]), self._together()
+        shared, together = positions([self.dims[i].extent for i in self.shared]), places_of(self)
         # panels outermost: neighbouring programs share one panel, which stays in the cache
         extents = [*outer[: self.owners], panel_blocks, *outer[self.owners :], ceildiv(shared, together), row_blocks]
         grid, (*at, shared_at, row_at) = programs(kernel, extents)
@@ -354,75 +353,8 @@ class ContractionKernel:
         flops = rows_done * (min(per_program, panels) if isinstance(panels, int) else 1) * self.width * depth
         lanes = kernel.machine.lanes(element_of(self.work.result))
         attrs = {"flops": 2 * positions(self.domain) * depth}
-        per_ns = lanes if self.elementwise else self._products_per_ns()  # a depthwise one loads what it multiplies
+        per_ns = lanes if self.elementwise else products_per_ns(self)  # a depthwise one loads what it multiplies
         return kernel.finish(grid, 20 + flops // per_ns, attrs)
-
-    def _blocks(self, panels: Dim, depth: Dim) -> tuple[int, int | None]:
-        """(panels per program, rows per program; None for all rows)."""
-        machine = self.kernel.machine
-        bytes_per = element_of(self.work.rhs).bytes
-        known_depth = depth if isinstance(depth, int) else 1024
-        panel_bytes = known_depth * self.width * bytes_per
-        known_rows = self.rows if isinstance(self.rows, int) else 1 << 30
-        if self.slabs is not None:
-            return self._blocks_of_slabs(self.slabs, panels)
-        if not self.contiguous:
-            return 1, None
-        rows_flops = known_depth * self.width
-        # about 20 microseconds of work, in whole tiles
-        tile_ns = max(1.0, self.tile.rows * rows_flops / self._products_per_ns())
-        fit = machine.l2_bytes // 2 // max(1, panel_bytes)
-        if isinstance(panels, int) and fit > 1:
-            together = -(-panels // -(-panels // fit))
-            block_rows = max(1, round(20_000 / (tile_ns * together))) * self.tile.rows
-            return together, (None if known_rows <= block_rows else block_rows)
-        # one panel: as many rows as keep lhs in half the second-level cache
-        cached = max(1, machine.l2_bytes // 2 // (known_depth * bytes_per * self.tile.rows)) * self.tile.rows
-        cached = max(cached, self.tile.rows * 4)
-        return 1, (None if known_rows <= cached else cached)
-
-    def _blocks_of_slabs(self, slabs: Slabs, panels: Dim) -> tuple[int, int | None]:
-        """The same where a slab of the rows and the sums of a program stay in the second-level cache together."""
-        assert isinstance(panels, int)
-        assert isinstance(self.rows, int)
-        height, wide = self.tile.rows, accumulator(element_of(self.work.result)).bytes
-        together = min(panels, TOGETHER)
-        line = slabs.total * element_of(self.work.lhs).bytes + together * self.width * wide
-        tiles = -(-self.rows // height)
-        blocks = -(-tiles // max(1, self.kernel.machine.l2_bytes // (line * height)))
-        groups = -(-panels // together)
-        blocks = self._cut(groups, blocks, tiles // (2 * FEW_TILES if self.packs else FEW_TILES))
-        groups = self._cut(blocks, groups, panels // (PACKED_PANELS if self.packs_rows else 2))
-        return -(-panels // groups), (None if blocks == 1 else -(-tiles // blocks) * height)
-
-    def _cut(self, others: int, least: int, most: int) -> int:
-        """Into how many parts a dim is cut, where `others` are: at most so many more than it must be for threads."""
-        work, outer = (
-            positions(self.domain) * product(self.extents),
-            product([self.dims[i].extent for i in self.outer]),
-        )
-        if not isinstance(work, int) or not isinstance(outer, int):
-            return least
-        count = outer * others
-        wanted = min(PROGRAMS, work // (self._products_per_ns() * PROGRAM_NS))
-        cut = max(least, min(most, -(-wanted // max(1, count))))
-        whole = (n for n in range(cut, min(most + 1, cut + EVENLY)) if n * count % EVENLY == 0)
-        return next(whole, cut) if wanted == PROGRAMS else cut
-
-    def _together(self) -> int:
-        """How many places of the shared dims one program takes: a panel that is packed serves them all."""
-        places = positions([self.dims[i].extent for i in self.shared])
-        rows = bounds(self.rows, self.kernel.space.ranges)[0]
-        most = ceildiv(PACKED_ROWS, max(1, rows))
-        assert isinstance(most, int)
-        if not isinstance(places, int):
-            return most
-        return -(-places // -(-places // most)) if places else 1
-
-    def _products_per_ns(self) -> int:
-        """Roughly, at three vectors a nanosecond."""
-        faster = FOUR if self.in_fours else 1 if self.words is None else FASTER
-        return self.kernel.machine.lanes(F32) * 3 * faster
 
     def _single(self) -> Func:
         """A scalar result: the generic evaluator's loop."""
@@ -592,10 +524,8 @@ class ContractionKernel:
 
     def depth(self, extents: tuple[Dim, ...], to_k: Callable[[Index], Index]) -> Depth:
         """Some steps of k: `to_k` says where they are along the loops over all of it."""
-        per = 1 if self.words is None else PAIR
-        return Depth(
-            extents, lambda at: merged_index(len(self.work.depth), self.k_dims, to_k(at)), self.tile.k_step, per
-        )
+        rank, per = len(self.work.depth), 1 if self.words is None else PAIR
+        return Depth(extents, lambda at: merged_index(rank, self.k_dims, to_k(at)), self.tile.k_step, per)
 
     def _accumulate_elementwise(self, places: Sequence[Index], lanes: Sequence[Lane]) -> Carried:
         """Both operands vary along the lanes: multiply and add tile by tile, short windows unrolled.
@@ -734,26 +664,12 @@ PAGES = 64
 """Addresses of so many pages are known to the first level of a TLB."""
 # The following were chosen by `python -m benchmarks.cpu_products`, with AVX-512 and without.
 
-PACKED_ROWS = 256
-"""A panel is packed for so many rows, if there are as many: that takes as long as some 14 of them."""
-PACKED_PANELS = 4
-"""Rows of lhs are packed for so many panels."""
 FAR_SIZE = 4
 """Times the second-level cache, which is twice as large on some machines: what is larger comes from beyond."""
 SLAB_ROWS = 56
 """Rows from which on a slab of a panel is read often enough to be kept in the first-level cache: four tiles of 14."""
 SLAB_BYTES = 1024
 """Of a column of a slab: 256 steps of f32, of which 32 columns are a first-level cache."""
-TOGETHER = 8
-"""Panels that a program multiplies a slab of its rows with, if there are as many."""
-FEW_TILES = 4
-"""Tiles of rows that a program has at least where there would be too few programs; twice that where it packs panels."""
-PROGRAMS = 8
-"""Programs that a product is cut into, so that threads share it."""
-EVENLY = 4
-"""Threads of which none has a program more than the others."""
-PROGRAM_NS = 40_000
-"""Of work for a program: below, what it packs and starts takes too much of it."""
 
 
 def is_view(value: Value, kernel: Kernel) -> bool:

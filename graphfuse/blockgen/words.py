@@ -38,8 +38,8 @@ EPILOGUE = 16
 """Vectors of sums that an epilogue takes at once: half the registers of AVX-512, with which words are multiplied."""
 FASTER = 8
 """Times as many products in the time of those of f32, roughly."""
-LEAST_ROWS = 32
-"""Rows, of all outer dims, for which a panel is packed."""
+LEAST_ROWS, LEAST_ROWS_APART = 32, 512
+"""Rows, of all outer dims, for which a panel is packed; the second where its halves are read one by one."""
 SLAB_HALVES = 512
 """Of a column of a slab: 32 columns are 32 KB."""
 
@@ -63,7 +63,7 @@ def choose_words(contraction: ContractionKernel, lhs: Accesses) -> Words | None:
     """Where there are instructions for words of both factors, sizes are known, and there are rows enough."""
     work, rhs = contraction.work, contraction.rhs_reads
     elems = {element_of(work.lhs).name, element_of(work.rhs).name}
-    if len(elems) > 1 or not elems <= contraction.kernel.machine.word_elems or not _has_rows(contraction):
+    if len(elems) > 1 or not elems <= contraction.kernel.machine.word_elems or not _has_rows(contraction, LEAST_ROWS):
         return None
     if (
         len(lhs.offsets) != 1
@@ -77,7 +77,8 @@ def choose_words(contraction: ContractionKernel, lhs: Accesses) -> Words | None:
     along_k, rows_along_k = coefficient(right, last) == 1, coefficient(left, last) == 1
     row = contraction.row_dim
     rows_are_dense = row is not None and coefficient(left, names[contraction.dims[row].last]) == 1
-    if not (along_k or contraction.contiguous) or not (rows_along_k or rows_are_dense):
+    is_dense = along_k or contraction.contiguous
+    if not (is_dense or _has_rows(contraction, LEAST_ROWS_APART)) or not (rows_along_k or rows_are_dense):
         return None
 
     def is_even(offset: Dim) -> bool:
@@ -100,12 +101,12 @@ def choose_words(contraction: ContractionKernel, lhs: Accesses) -> Words | None:
     return Words(along_k, rows_along_k, (is_even(left), is_even(right)), packs_rows, slabs)
 
 
-def _has_rows(contraction: ContractionKernel) -> bool:
-    """Whether all sizes of a tile are known, and panels are packed for enough rows."""
+def _has_rows(contraction: ContractionKernel, least: int) -> bool:
+    """Whether all sizes of a tile are known, and panels are packed for so many rows at least."""
     sizes = (contraction.rows, contraction.columns, *contraction.extents)
     shared = zip(contraction.dims[:-1], contraction.in_rhs, strict=False)
     rows = product([d.extent for d, in_rhs in shared if not in_rhs])
-    return all(isinstance(d, int) and d for d in sizes) and (not isinstance(rows, int) or rows >= LEAST_ROWS)
+    return all(isinstance(d, int) and d for d in sizes) and (not isinstance(rows, int) or rows >= least)
 
 
 def words_of(kernel: Kernel, work: Product) -> Product:

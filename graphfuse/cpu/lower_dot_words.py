@@ -33,7 +33,7 @@ REGISTERS = 8
 SIDE = 16
 """Rows of a register, and words or sums in a row."""
 ACROSS = 2
-"""TileRegisters of rows, and of columns, that meet at once."""
+"""Registers of rows, and of columns, that meet at once."""
 INSTRUCTIONS = {BF16: "tdpbf16ps", F16: "tdpfp16ps"}
 
 
@@ -97,11 +97,9 @@ def release(kernel: Kernel) -> None:
 def _view(kernel: Kernel, value: Value) -> View:
     """A tile in memory, all of it there, with rows that are dense."""
     view = kernel.views.get(value)
-    return (
-        view
-        if view is not None and not view.limits and view.strides[-1] == 1
-        else spilled(kernel, _tile(kernel, value))
-    )
+    if view is None or view.limits or view.strides[-1] != 1:
+        return spilled(kernel, _tile(kernel, value))
+    return view
 
 
 def _tile(kernel: Kernel, value: Value) -> TileValue:

@@ -57,3 +57,11 @@ def test_windows(step: int) -> None:
         "a: 2x13x17x6xbf16, b: 3x3x6x20xbf16", f"p = conv(a, b) {{{CONV} = [{step}, {step}]}}; y = abs(p); return(y)"
     )
     assert check(Case("windows", ("contraction",), func))
+
+
+def test_weights_as_they_lie() -> None:
+    func = graph_func(
+        "a: 3x17x19x6xbf16, b: 20x6x3x3xbf16",
+        f"w = permute(b) {{perm = [2, 3, 1, 0]}}; p = conv(a, w) {{{CONV} = [1, 1]}}; y = abs(p); return(y)",
+    )
+    assert check(Case("windows", ("contraction",), func))
