@@ -93,7 +93,8 @@ class _Program:
                 self._slab(at, extent - rest, rest)
 
         nest(self.kernel.ev, outer, along)
-        self._each_tile(lambda place: self._finish(sums, place))
+        store, at = self.contraction.store_kept, self.tiles.at
+        self._each_tile(lambda place: store(at, place.row, place.column, sums, place.slot))
 
     def _slab(self, outer: Index, start: Dim, size: int) -> None:
         """The products of one slab."""
@@ -167,10 +168,6 @@ class _Program:
 
         in_chunks(self.kernel, depth, STREAMS, some)
         return place
-
-    def _finish(self, sums: Leaf, place: _Place) -> None:
-        """The epilogue."""
-        self.contraction.store_kept(self.tiles.at, place.row, place.column, sums, place.slot)
 
     def _packed_row(self, rows: Leaf, place: _Place, lane: Lane, first: Dim = 0) -> Callable[[Dim], tuple[Leaf, Index]]:
         """Where packed rows hold step k of those from `first` on."""

@@ -34,14 +34,18 @@ PAIR = 2
 """Halves of a word."""
 SIDE = 16
 """Words that are packed together: a square of so many is turned in registers."""
-EPILOGUE = 16
-"""Vectors of sums that an epilogue takes at once: half the registers of AVX-512, with which words are multiplied."""
+# The following were chosen by `python -m benchmarks.cpu_products --dtype bfloat16`; the least rows from 4 to 64.
+
+EPILOGUE = 8
+"""Vectors of sums that an epilogue takes at once."""
 FASTER = 8
 """Times as many products in the time of those of f32, roughly."""
-LEAST_ROWS, LEAST_ROWS_APART = 32, 512
-"""Rows, of all outer dims, for which a panel is packed; the second where its halves are read one by one."""
-SLAB_HALVES = 512
-"""Of a column of a slab: 32 columns are 32 KB."""
+LEAST_ROWS = 8
+"""Rows, of all outer dims, for which a panel is packed: 16 take half the time of vectors, 4 more (1024x3072)."""
+SLAB_HALVES = 256
+"""Of a column of a slab: 32 columns are 16 KB, a third of the first-level cache."""
+LEAST_ROWS_APART = 512
+"""Rows for which a panel is packed whose halves are read one by one: a guess."""
 
 
 @dataclass(frozen=True)

@@ -47,11 +47,12 @@ def expand_words(func: Func, *, but: str = "") -> Func:
     """`func` without `block.dot_words`, but of some elements: one product for each place in a word."""
     kept = but.split(",")
 
-    def visit(op: Op) -> Op | None:
-        is_other = op.kind is block.dot_words and attr_scalar(op, "elem", I64).name not in kept
-        return _dot_words(op) if is_other else None
+    def is_other(op: Op) -> bool:
+        return op.kind is block.dot_words and attr_scalar(op, "elem", I64).name not in kept
 
-    return rebuild(func, visit)
+    return (
+        rebuild(func, lambda op: _dot_words(op) if is_other(op) else None) if any(map(is_other, func.walk())) else func
+    )
 
 
 def _dot_words(op: Op) -> Op:

@@ -7,8 +7,8 @@ Two registers of a, 32 rows, meet two of b, 32 columns, in four of sums:
       c00 += a0 b0;  c10 += a1 b0;  c11 += a1 b1;  c01 += a0 b1
 
 Sums stay in registers over all dims of k and are left in memory. What the words leave over along the innermost dim of k
-is a step of other sizes, with registers of its own. Sizes are set by a configuration, which takes as long as some ten
-steps: there is one for a whole kernel where all its products have registers enough together.
+is a step of other sizes, with registers of its own. Sizes are set by a configuration, which takes longer than many a
+step: there is one for a whole kernel where all its products have registers enough together.
 """
 
 from __future__ import annotations

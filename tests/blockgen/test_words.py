@@ -11,6 +11,7 @@ from tests.blockgen.support import AVX512, Case, check_blocks, graph_func, lower
 AMX = replace(AVX512, word_elems=frozenset({"bf16"}))
 PRODUCTS = {
     "rows of words": ("a: 70x36xbf16, b: 36x40xbf16", "mk,kn->mn"),
+    "eight rows": ("a: 8x36xbf16, b: 36x40xbf16", "mk,kn->mn"),
     "an odd depth": ("a: 70x37xbf16, b: 37x40xbf16", "mk,kn->mn"),
     "both dense along k": ("a: 70x70xbf16, b: 19x70xbf16", "mk,nk->mn"),
     "an odd depth of both": ("a: 57x35xbf16, b: 33x35xbf16", "mk,nk->mn"),
@@ -22,7 +23,7 @@ PRODUCTS = {
     "slabs of rows": ("a: 1101x60xbf16, b: 1101x33xbf16", "km,kn->mn"),
 }
 REFUSED = {
-    "few rows": ("a: 20x36xbf16, b: 36x40xbf16", "mk,kn->mn"),
+    "few rows": ("a: 7x36xbf16, b: 36x40xbf16", "mk,kn->mn"),
     "halves of another kind": ("a: 70x36xf16, b: 36x40xf16", "mk,kn->mn"),
 }
 EPILOGUE = "e = tanh(p); y = add(e, p); return(y)"

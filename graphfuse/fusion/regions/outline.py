@@ -2,9 +2,8 @@
 
 Afterwards a block holds constants, regions, loops, reshapes of region results (views of memory), and concats whose
 operands lie end to end. The first operand of a scatter is memory, which its region writes in place, but for one that is
-whole. Regions with
-equal bodies get one kernel name. What a block returns is always written by a region of its own: a returned
-parameter, constant, view by permutation or second copy becomes a copying region.
+whole. Regions with equal bodies get one kernel name. What a block returns is always written by a region of its own: a
+returned parameter, constant, view by permutation or second copy becomes a copying region.
 """
 
 from __future__ import annotations
