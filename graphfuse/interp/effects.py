@@ -91,10 +91,14 @@ def pointer_cast(_: Context, op: Op, pointer: Pointer) -> Pointer:
     to: Any = op.attrs["to"]
     dtype = numpy_dtype(to)
     have, want = pointer.array.dtype.itemsize, dtype.itemsize
-    if pointer.offset * have % want or pointer.written is not None:
+    written = pointer.written
+    if pointer.offset * have % want or (written is not None and want % have):
         raise InputError(f"no {to} begins {pointer.offset * have} bytes from the start of an array of its own")
     raw = pointer.array.view(np.uint8)
-    return Pointer(raw[: raw.size // want * want].view(dtype), pointer.offset * have // want)
+    count = raw.size // want
+    if written is not None:  # all elements that one is made of
+        written = written[: count * want // have].reshape(count, -1)
+    return Pointer(raw[: count * want].view(dtype), pointer.offset * have // want, written)
 
 
 def pointer_diff(_: Context, _op: Op, a: Pointer, b: Pointer) -> Array:

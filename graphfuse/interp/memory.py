@@ -23,7 +23,7 @@ from graphfuse.symbolic import Dim, evaluate
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pointer:
-    """Element `offset` of a flat array. `written` marks initialised elements of program-local memory."""
+    """Element `offset` of a flat array. `written` marks initialised elements of local memory, or parts of them."""
 
     array: Array
     offset: int = 0
@@ -96,8 +96,10 @@ def read(context: Context, pointer: Pointer, where: Array, mask: Array, other: A
     assert elem is not None
     out = np.full(where.shape, ew.literal(other, elem))
     index = addresses(context, pointer, where, mask)
-    if context.checks and pointer.written is not None and not pointer.written[index].all():
-        raise InputError(f"read of uninitialised element {index[~pointer.written[index]][0]}")
+    if context.checks and pointer.written is not None:
+        written = pointer.written[index].reshape(index.size, -1).all(axis=1)
+        if not written.all():
+            raise InputError(f"read of uninitialised element {index.reshape(-1)[~written][0]}")
     out[mask] = pointer.array[index]
     return out
 

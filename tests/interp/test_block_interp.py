@@ -92,6 +92,26 @@ def test_reads_of_uninitialised_memory():
     assert np.isnan(got[1])
 
 
+WORDS = """func @k() {{
+  %m = block.alloc() {{count = 8, elem = i8}} : ptr<i8>
+  %w = block.pointer_cast(%m) {{to = i32}} : ptr<i32>
+  %z = block.const() {{elem = i64, value = {place}}} : i64
+  %x = block.const() {{elem = {elem}, value = 7}} : {elem}
+  block.store({pointer}, %z, %x)
+  %v = block.load_view({other}, %z) {{shape = [{count}], strides = [1]}} : tile<{count}x{read}>
+  return(%v)
+}}"""
+
+
+def test_local_memory_of_bytes_as_words():
+    words = WORDS.format(place=0, elem="i32", pointer="%w", other="%m", count=4, read="i8")
+    (got,) = interp.run_program(kernel(words), [], {}, 0)
+    np.testing.assert_array_equal(got, [7, 0, 0, 0])
+    one_byte = WORDS.format(place=1, elem="i8", pointer="%m", other="%w", count=1, read="i32")
+    with pytest.raises(GraphfuseError, match="read of uninitialised element 1"):
+        interp.run_program(kernel(one_byte), [], {}, 0)
+
+
 def test_negative_addresses_do_not_wrap_around():
     text = EXP.replace("(4*p)", "(4*p - 1)")
     with pytest.raises(GraphfuseError, match="element -1 is outside"):
