@@ -29,6 +29,7 @@ from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator, lane_over
 from graphfuse.blockgen.index import Index, coefficient, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, for_row_tiles, nest, programs
+from graphfuse.blockgen.moved_bytes import RowSums, is_moved, move_bytes, move_words, other_kind
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import (
     FOUR,
@@ -58,6 +59,7 @@ from graphfuse.blockgen.words import (
     PAIR,
     SIDE,
     Words,
+    are_words,
     choose_words,
     multiply_words,
     pack_words,
@@ -103,6 +105,10 @@ class ContractionKernel:
     """Taps of a window up to which none is in a loop."""
     words: Words | None = None
     """How halves are multiplied as words, if they are."""
+    is_moved = False
+    """Whether panels have bytes of the other kind."""
+    row_sums: RowSums | None = None
+    """What is taken off the sums of bytes of one kind, if panels have them as the other kind."""
     at_once: Sequence[int] = ()
     """Steps of a long sum of elementwise products that are in one turn of its loop, best first."""
 
@@ -202,6 +208,7 @@ class ContractionKernel:
         # what has panels of its own first
         self.outer = sorted((i for i in outer if i not in self.shared), key=lambda i: not self.in_rhs[i])
         self.owners = sum(self.in_rhs[i] for i in self.outer)
+        self.is_moved = is_moved(self, lhs)
 
     def _tiles(self, lhs: Accesses, row: str, stride: Dim, vectors: int, *, narrow: bool) -> list[MatmulTile]:
         """Those of vectors; and which operands are packed, and in slabs."""
@@ -244,6 +251,8 @@ class ContractionKernel:
     def panel_elem(self) -> Scalar:
         """Of what is packed: floats as they are multiplied, so that none is widened more than once."""
         elem = element_of(self.work.rhs)
+        if self.is_moved:
+            return other_kind(elem)
         return I32 if self.words is not None else accumulator(elem) if self.widens else elem
 
     def has_slabs(self, *, packs: bool = False) -> bool:
@@ -321,6 +330,8 @@ class ContractionKernel:
                 self.word_work = words_of(kernel, self.word_work.swapped()).swapped()
             if self.words.along_k and rhs_even:
                 self.word_work = words_of(kernel, self.word_work)
+        elif self.in_fours and self.packs and self._are_fours():
+            self.word_work = words_of(kernel, self.work, FOUR)
         panels = ceildiv(self.columns, self.width)
         depth = product([d.extent for d in self.k_dims])
         per_program, row_block = program_of(self, panels, depth)
@@ -333,6 +344,8 @@ class ContractionKernel:
         grid, (*at, shared_at, row_at) = programs(kernel, extents)
         panel_block = at.pop(self.owners)
         block_rows = None if row_block is None else (row_at, row_block)
+        if self.is_moved:
+            self.row_sums = RowSums.made(self, tuple(at), block_rows)
 
         def each_panel(body: Callable[[Dim, Dim], None]) -> None:
             if per_program == 1:
@@ -490,6 +503,7 @@ class ContractionKernel:
     def store(self, at: Index, row: Dim, first: Dim, acc: Value) -> None:
         """Evaluate and store the outputs from the sums of a tile; of more than registers hold by way of memory."""
         ev, space = self.kernel.ev, self.kernel.space
+        acc = acc if self.row_sums is None else self.row_sums.taken_off(acc, row)
         shape = tile_of(acc).shape
         if self.words is None:
             rows, row = lane_over(space, shape[0], row)
@@ -513,6 +527,8 @@ class ContractionKernel:
             lanes, column = self.lane(first)
             with ev.lanes_as(rows, Lane(lanes.name, lanes.extent)):
                 acc = ev.load(sums, (*slot, here, sym(lanes.name)))
+            if self.row_sums is not None:
+                acc = self.row_sums.taken_off(acc, row + start)
             store_results(kernel, self.work, self.position(at, row + here, column), (rows, lanes), acc)
 
         ev.loop("e", height // together, lambda e, _: some(e * together, together))
@@ -603,6 +619,11 @@ class ContractionKernel:
         if self.words is not None:
             self._pack_words(first, at, depth, leaf, along_k=self.words.along_k)
             return
+        if self.word_work is not work:
+            words = self.kernel.ev.emit(block.pointer_cast, leaf.pointer, to=I32)
+            leaf = Leaf(words, strides_of(leaf.shape[:2]), leaf.shape[:2])
+            self._pack_words(first, at, replace(depth, per=FOUR), leaf, along_k=True)
+            return
         # the dims of k in the order rhs has them in memory: what is next to one another is read while it is cached
         steps = [self._step(self.rhs_reads, d) for d in self.k_dims[-len(depth.extents) :]]
         order = sorted(range(len(steps)), key=lambda i: steps[i], reverse=True)
@@ -614,9 +635,22 @@ class ContractionKernel:
             lane, column = self.lane(first) if len(starts) == 1 else lane_over(self.kernel.space, turned, start)
             position, to = self.position(at, 0, column), self.packed_at(leaf, start + sym(lane.name))
             if self.in_fours:
-                pack_panel(self.kernel, work, position, lane, depth, to, together=FOUR, beside=True)
+                through = move_bytes if self.is_moved else None
+                pack_panel(self.kernel, work, position, lane, depth, to, together=FOUR, beside=True, through=through)
             else:
                 pack_panel(self.kernel, work, position, lane, depth, to, order, turned)
+
+    def _are_fours(self) -> bool:
+        """Whether bytes of rhs that are multiplied together are words of its memory, one behind the other along k."""
+        dim = self.k_dims[-1]
+        if (
+            len(self.rhs_reads.offsets) != 1
+            or not is_view(self.work.rhs, self.kernel)
+            or not isinstance(dim.extent, int)
+        ):
+            return False
+        (offset,), name = self.rhs_reads.offsets, self.k_names[dim.last]
+        return coefficient(offset, name) == 1 and are_words(offset, name, dim.extent, FOUR)
 
     def _pack_words(self, first: Dim, at: Index, depth: Depth, leaf: Leaf, *, along_k: bool) -> None:
         """The same of words: a square at a time where they are turned."""
@@ -627,7 +661,8 @@ class ContractionKernel:
             some = Lane(lane.name, size, limit)
             index = self.position(at, 0, substitute(column, {lane.name: start + sym(lane.name)}))
             to = self.packed_at(leaf, start + sym(lane.name))
-            pack_words(self.kernel, self.word_work, index, some, depth, to, along_k=along_k, rows_first=False)
+            move = move_words if self.is_moved else None
+            pack_words(self.kernel, self.word_work, index, some, depth, to, move, along_k=along_k, rows_first=False)
 
     def _whole_vectors(self, leaf: Leaf, lanes: int, columns: int, depth: Depth) -> list[int]:
         """Where vectors begin that cover the columns of the only panel; where it has none it is 0."""
@@ -646,8 +681,8 @@ class ContractionKernel:
         return [*starts, columns - lanes]
 
     def packed_at(self, panel: Leaf, lane: Dim) -> Callable[[Dim], tuple[Leaf, Index]]:
-        """Where a packed panel holds rhs at flat depth k."""
-        if self.in_fours:
+        """Where a packed panel holds rhs at flat depth k, or a word of it."""
+        if len(panel.shape) > 2:
             return lambda k: (panel, (floordiv(k, FOUR), lane, mod(k, FOUR)))
         return lambda k: (panel, (k, lane))
 

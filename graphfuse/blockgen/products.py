@@ -307,18 +307,21 @@ def of_one_element(kernel: Kernel, a: Value, b: Value) -> tuple[Value, Value]:
     return (a, ev.emit(block.cast, b, to=left)) if left.is_float else (ev.emit(block.cast, a, to=right), b)
 
 
+Change = Callable[[Evaluator, Value], Value]
+"""Of a tile of what is packed."""
 FEW = 4
 """A square of so many rows and columns is turned in registers."""
 
 
 def pack_panel(
     kernel: Kernel, work: Product, index: Index, lane: Lane, depth: Depth, to: Callable[[Dim], tuple[Leaf, Index]],
-    order: Sequence[int] = (), together: int = 0, *, beside: bool = False,
+    order: Sequence[int] = (), together: int = 0, *, beside: bool = False, through: Change | None = None,
 ) -> None:  # fmt: skip
     """Copy the panel of rhs at `index` (lanes along its last dim) to program-local memory; missing lanes as 0.
 
     `order` is that of the loops over k, outermost first, if not that of the depth. The innermost takes so many steps
     `together`: where rhs is dense along it, or where they are `beside` one another for each lane in the panel.
+    What is stored goes `through` a change.
     """
     ev, space = kernel.ev, kernel.space
     order = list(order or range(len(depth.extents)))
@@ -336,7 +339,7 @@ def pack_panel(
             got = ev.shaped(ev.value(work.rhs, work.rhs_at(index, depth.to_index(at))), ev.full_shape())
         with ev.lanes_as(*((stored, steps) if beside else (steps, stored))):
             leaf, where = to(depth.flat(at))
-            ev.store(leaf, where, ev.cast(got, block.pointed_to(leaf.pointer)))
+            ev.store(leaf, where, changed(got, leaf))
 
     def row(walked: Index, start: int) -> None:
         at = position((*walked[:-1], walked[-1] + start) if start else walked)
@@ -344,7 +347,10 @@ def pack_panel(
             got = ev.shaped(ev.value(work.rhs, work.rhs_at(index, depth.to_index(at))), (lane.extent,))
         with ev.lanes_as(stored):
             leaf, where = to(depth.flat(at))
-            ev.store(leaf, where, ev.cast(got, block.pointed_to(leaf.pointer)))
+            ev.store(leaf, where, changed(got, leaf))
+
+    def changed(got: Value, leaf: Leaf) -> Value:
+        return ev.cast(got, block.pointed_to(leaf.pointer)) if through is None else through(ev, got)
 
     outer, done = [depth.extents[i] for i in order[:-1]], 0
     for size in dict.fromkeys((together, min(together, FEW))):

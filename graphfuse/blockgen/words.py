@@ -20,7 +20,7 @@ from graphfuse.blockgen.index import Index, coefficient
 from graphfuse.blockgen.kernel import Kernel, element_of
 from graphfuse.blockgen.loops import Carried, nest
 from graphfuse.blockgen.movement import shape_of
-from graphfuse.blockgen.products import Depth, Product
+from graphfuse.blockgen.products import Change, Depth, Product
 from graphfuse.blockgen.tiling import Slabs, slabs_of
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Op, Params, Value
@@ -85,10 +85,8 @@ def choose_words(contraction: ContractionKernel, lhs: Accesses) -> Words | None:
     if not (is_dense or _has_rows(contraction, LEAST_ROWS_APART)) or not (rows_along_k or rows_are_dense):
         return None
 
-    def is_even(offset: Dim) -> bool:
-        return depth % PAIR == 0 and exact_div(substitute(offset, {last: PAIR * sym(last)}), PAIR) is not None
-
-    slabs, packs_rows = None, not (rows_along_k and is_even(left))
+    left_even, right_even = (are_words(offset, last, depth, PAIR) for offset in (left, right))
+    slabs, packs_rows = None, not (rows_along_k and left_even)
     if contraction.has_slabs(packs=True):
         slabs = slabs_of(contraction.extents, SLAB_HALVES) or Slabs.whole(contraction.extents)
         if slabs.level == len(slabs.extents) - 1 and not slabs.is_one:
@@ -102,7 +100,7 @@ def choose_words(contraction: ContractionKernel, lhs: Accesses) -> Words | None:
         packs_rows |= not in_lines and static(contraction.columns) > contraction.width
     if packs_rows and slabs is None:
         return None
-    return Words(along_k, rows_along_k, (is_even(left), is_even(right)), packs_rows, slabs)
+    return Words(along_k, rows_along_k, (left_even, right_even), packs_rows, slabs)
 
 
 def _has_rows(contraction: ContractionKernel, least: int) -> bool:
@@ -113,21 +111,26 @@ def _has_rows(contraction: ContractionKernel, least: int) -> bool:
     return all(isinstance(d, int) and d for d in sizes) and (not isinstance(rows, int) or rows >= least)
 
 
-def words_of(kernel: Kernel, work: Product) -> Product:
-    """The product with rhs, which is even, as the words of its memory; an index of k is that of a word's first half."""
+def are_words(offset: Dim, last: str, depth: int, per: int) -> bool:
+    """Whether `depth` elements along dim `last` of k, dense there, are words of memory, `per` elements each."""
+    return depth % per == 0 and exact_div(substitute(offset, {last: per * sym(last)}), per) is not None
+
+
+def words_of(kernel: Kernel, work: Product, per: int = PAIR) -> Product:
+    """The product with rhs as the words of its memory; an index of k is that of a word's first element."""
     base = work.rhs
     while base not in kernel.ev.leaves:
         assert isinstance(base.owner, Op)
         (base,) = base.owner.operands
     whole = kernel.ev.leaves[base]
-    count = floordiv(product(shape_of(base)), PAIR)
+    count = floordiv(product(shape_of(base)), per)
     view = Params((Tensor((count,), I32),)).values[0]
     kernel.ev.leaves[view] = Leaf(kernel.ev.emit(block.pointer_cast, whole.pointer, to=I32), (1,), (count,))
 
     def at(o: Index, k: Index) -> Index:
         (offset,) = kernel.reads(work.rhs, work.rhs_at(o, k)).offsets
-        word = exact_div(offset, PAIR)
-        assert word is not None, "all strides but that of k are even"
+        word = exact_div(offset, per)
+        assert word is not None, "all strides but that of k are of words"
         return (word,)
 
     return replace(work, rhs=view, rhs_at=at)
@@ -163,14 +166,15 @@ def in_lines(depth: Depth) -> Depth:
 
 def pack_words(
     kernel: Kernel, work: Product, index: Index, lane: Lane, depth: Depth, to: Callable[[Dim], tuple[Leaf, Index]],
-    *, along_k: bool, rows_first: bool,
+    through: Change | None = None, *, along_k: bool, rows_first: bool,
 ) -> None:  # fmt: skip
-    """Copy rhs, halves or words of them, at `index` (lanes along its last dim) as words; missing lanes as 0.
+    """Copy rhs, halves or words, at `index` (lanes along its last dim) as words of `depth.per`; missing lanes as 0.
 
     It is dense `along_k`, or along lanes; words that follow along k are beside one another where `rows_first`.
+    What is stored goes `through` a change.
     """
-    ev, space = kernel.ev, kernel.space
-    are_words = element_of(work.rhs) == I32
+    ev, space, per = kernel.ev, kernel.space, depth.per
+    is_words = element_of(work.rhs) == I32
     *outer, last = depth.extents
     assert isinstance(last, int)
     together = SIDE if along_k or rows_first else 1
@@ -180,18 +184,18 @@ def pack_words(
 
     def some(at: Index, start: Dim, count: int, *, odd: bool = False) -> None:
         words, k = lane_over(space, count)
-        if are_words:
+        if is_words:
             with ev.lanes_as(lane, words):
-                made = read((*at, start + PAIR * k))
+                made = read((*at, start + per * k))
         elif along_k:
-            extent = PAIR * count
+            extent = per * count
             one = space.fresh("kk", 0, extent - 1 - odd)
             steps = Lane(str(one), extent, extent - odd if odd else None, bounded=odd)
             with ev.lanes_as(lane, steps):
                 made = ev.emit(block.words, read((*at, start + one)))
         else:
             with ev.lanes_as(words, lane):
-                first = start + PAIR * k
+                first = start + per * k
                 low = read((*at, first))
                 high = None if odd else read((*at, first + 1))
                 made = _joined(kernel, low, high)
@@ -199,16 +203,16 @@ def pack_words(
             made = ev.emit(block.trans, made, perm=(1, 0))
         stored = Lane(lane.name, lane.extent)
         with ev.lanes_as(*((stored, words) if rows_first else (words, stored))):
-            leaf, where = to(depth.flat((*at, start + PAIR * k)))
-            ev.store(leaf, where, made)
+            leaf, where = to(depth.flat((*at, start + per * k)))
+            ev.store(leaf, where, made if through is None else through(ev, made))
 
     def line(at: Index, _: Carried) -> None:
-        pairs = last // PAIR
+        pairs = last // per
         whole = pairs // together
-        ev.loop("w", whole, lambda w, _: some(at, w * (PAIR * together), together))
+        ev.loop("w", whole, lambda w, _: some(at, w * (per * together), together))
         if rest := pairs % together:
-            some(at, PAIR * whole * together, rest)
-        if last % PAIR:
+            some(at, per * whole * together, rest)
+        if last % per:
             some(at, last - 1, 1, odd=True)
 
     nest(ev, outer, line)

@@ -31,6 +31,7 @@ def machine_of(target: Target) -> Machine:
         registers=target.registers,
         multiplies_pairs=multiplies_pairs(target),
         word_elems=frozenset(e for e in WORD_FEATURES if multiplies_words(target, e)),
+        mixes_bytes=target.has("avx512vnni") or target.has("avxvnni"),
     )
 
 

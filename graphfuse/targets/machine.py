@@ -44,6 +44,8 @@ class Machine:
     """Of bf16, by one instruction, in the time of a multiply-add of f32."""
     word_elems: frozenset[str] = frozenset()
     """Names of elements that are multiplied as words of 32 bits, tile by tile: Intel's AMX."""
+    mixes_bytes: bool = False
+    """Four bytes of one kind are multiplied and added by one instruction with four of the other kind only: VNNI."""
     multiprocessors: int = 1
     """Of a GPU: each runs some blocks of threads at a time."""
     shared_bytes: int = 0

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from graphfuse import checking
 from graphfuse.blockgen.lower import lower_region
 from graphfuse.blockgen.pack_weights import pack_for_machine
-from graphfuse.dialects import control, graph
+from graphfuse.dialects import block, control, graph
 from graphfuse.ir.core import Block, Func, Op, Params, Value, tensor_of
-from graphfuse.ir.dense import Dense
-from graphfuse.ir.types import I8, I32, U8, Tensor
+from graphfuse.ir.dense import Dense, numpy_dtype
+from graphfuse.ir.types import I8, I32, U8, Scalar, Tensor
 from graphfuse.targets.machine import Machine
 from tests.blockgen.support import AVX512, Case, check_blocks, lowered, region_ops
 from tests.machine import HOST
@@ -28,10 +30,13 @@ def product(kind: str, x: Value, w: Value) -> Op:
     return graph.contract(x, w, spec=kind, elem=I32)
 
 
-def function(kind: str, x: tuple[int, ...], w: tuple[int, ...], *, known: bool) -> tuple[Func, list[np.ndarray]]:
+def function(
+    kind: str, x: tuple[int, ...], w: tuple[int, ...], *, known: bool, elems: tuple[Scalar, Scalar] = (U8, I8)
+) -> tuple[Func, list[np.ndarray]]:
     rng = np.random.default_rng(3)
-    inputs = [rng.integers(0, 256, x).astype(np.uint8), rng.integers(-128, 128, w).astype(np.int8)]
-    types = [Tensor(x, U8), *([] if known else [Tensor(w, I8)])]
+    given = zip((x, w), elems, strict=True)
+    inputs = [rng.integers(0, 256, shape, np.uint8).view(numpy_dtype(elem)) for shape, elem in given]
+    types = [Tensor(x, elems[0]), *([] if known else [Tensor(w, elems[1])])]
     params = Params(tuple(types), ("x", "w")[: len(types)])
     made = [graph.constant(value=Dense(inputs[1]))] if known else []
     y = product(kind, params.values[0], made[0].result if known else params.values[1])
@@ -90,3 +95,28 @@ def test_a_panel_of_bytes_is_packed_by_lanes(spec: str, rows: int, columns: int)
     kinds = {op.kind.name for op in lower_region(region, "bytes", made.ranges, AVX512).walk()}
     assert "block.store" not in kinds  # byte by byte
     check_blocks(made, inputs, AVX512)
+
+
+@pytest.mark.parametrize("elem", [I8, U8])
+@pytest.mark.parametrize(
+    ("spec", "x", "w"),
+    [
+        ("mk,nk->mn", (37, 132), (70, 132)),
+        ("mk,kn->mn", (37, 132), (132, 70)),
+        ("mk,nk->mn", (3, 64), (40, 64)),  # fewer rows than a tile
+        ("mk,nk->mn", (275, 1220), (33, 1220)),  # slabs of k, and blocks of rows
+        ("bmk,bnk->bmn", (2, 19, 24), (2, 33, 24)),
+    ],
+)
+def test_bytes_of_one_kind_are_packed_as_the_other(
+    elem: Scalar, spec: str, x: tuple[int, ...], w: tuple[int, ...]
+) -> None:
+    machine = replace(AVX512, mixes_bytes=True)
+    func, inputs = function(spec, x, w, known=False, elems=(elem, elem))
+    made = lowered(Case("bytes", ("contraction",), func), machine)
+    (kernel,) = check_blocks(made, inputs, machine)
+    factors = [{block.elem_of(v.type) for v in op.operands[:2]} for op in kernel.walk() if op.kind is block.dot]
+    assert factors
+    assert all(found == {I8, U8} for found in factors)
+    for check in checking.verify_regions(func, HOST, inputs):
+        assert check.maximum == 0
