@@ -284,7 +284,7 @@ class Evaluator:
         """The element(s) of `leaf` at `index`: one strided view if the offset is affine in the lanes, else gathered."""
         offset = self.space.simplify(linear(index, leaf.strides) + leaf.offset)
         strides = self._lane_strides(offset)
-        if strides is None and (repeated := self._load_repeated(leaf, index)) is not None:
+        if strides is None and (repeated := self._load_repeated(leaf, index, offset)) is not None:
             return repeated
         if strides is None or (self._mask is not None and any(s != 0 for s in strides)):
             return self._gather(leaf, offset)
@@ -299,10 +299,12 @@ class Evaluator:
             attrs["ahead"] = leaf.ahead
         return self.emit(block.load_view, leaf.pointer, base, *limits, shape=shape, strides=strides, **attrs)
 
-    def _load_repeated(self, leaf: Leaf, index: Index) -> Value | None:
+    def _load_repeated(self, leaf: Leaf, index: Index, offset: Dim) -> Value | None:
         """What lanes read of which runs read one element each: loaded once for a run. None for other memory."""
         if len(self.lanes) != 1 or self._mask is not None:
             return None
+        if leaf.strides == strides_of(leaf.shape):  # digits that go together are one number there
+            leaf, index = replace(leaf, strides=(1,), shape=(product(leaf.shape),), offset=0), (offset,)
         (lane,), index = self.lanes, self._key(index)
         times = next((n for i in index if (n := _divisor(i, lane.name))), 0)
         if times == 0 or lane.extent % times != 0:

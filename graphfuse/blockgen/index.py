@@ -7,7 +7,7 @@ although neither is a number. This module knows no op; `movement.py` maps indice
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from graphfuse.symbolic import (
     FUNCTIONS,
@@ -140,7 +140,7 @@ class IndexSpace:
             return dim
         if dim not in self._simplified:
             total = with_atoms(dim, lambda a: self._simplify_call(a) if isinstance(a, Call) else sym(a.name))
-            joined = _rejoin(total)
+            joined = self._rejoin(total)
             # what digits made together may be simpler again
             self._simplified[dim] = joined if joined == total else self.simplify(joined)
         return self._simplified[dim]
@@ -165,6 +165,39 @@ class IndexSpace:
                 return whole + fewer if call.fn == "floordiv" else fewer * unit + low
         return whole + floordiv(rest, b) if call.fn == "floordiv" else mod(rest, b)
 
+    def _rejoin(self, dim: Dim) -> Dim:
+        """Undo divisions whose digits are added back: `b*floordiv(a, b) + mod(a, b) = a`, and so for inner digits."""
+        if isinstance(dim, int):
+            return dim
+        for monomial, c in dim.terms:
+            for atom, power in monomial:
+                if not (isinstance(atom, Call) and atom.fn == "mod" and power == 1):
+                    continue
+                a, b = atom.args
+                others: Dim = c
+                for other, p in monomial:
+                    if other != atom:
+                        others = others * _term(((other, p),), 1)
+                low = others * _term(((atom, 1),), 1)
+                for high, joined in self._partners(dim, a, b):
+                    rest = dim - low - others * b * high
+                    if _terms_left(rest) < _terms_left(dim) - 1:
+                        return self._rejoin(rest + others * joined)
+        return dim
+
+    def _partners(self, dim: Expr, a: Dim, b: Dim) -> Iterator[tuple[Dim, Dim]]:
+        """Pairs (high digit, what it makes with `mod(a, b)`) that may occur in `dim`."""
+        quotients = [floordiv(a, b)]
+        if (whole := _of_one_division(a, b)) is not None:
+            quotients.append(whole)
+        yield from ((quotient, a) for quotient in quotients)
+        quotients += [self.simplify(quotient) for quotient in quotients]
+        yield from ((quotient, a) for quotient in quotients)
+        for monomial, _ in dim.terms:
+            for atom, _ in monomial:
+                if isinstance(atom, Call) and atom.fn == "mod" and atom.args[0] in quotients:
+                    yield _term(((atom, 1),), 1), mod(a, b * atom.args[1])
+
 
 def _without_quotient(dim: Expr) -> Dim | None:
     """A dim that is at least 0 just where this one is, without a floordiv(a, b): that is at least n where a >= n b."""
@@ -188,40 +221,6 @@ def _common_factors(a: Dim, b: Dim) -> list[Dim]:
         if common not in (1, b):
             out[common] = None
     return list(out)
-
-
-def _rejoin(dim: Dim) -> Dim:
-    """Undo divisions whose digits are added back: `b*floordiv(a, b) + mod(a, b) = a`, and so for inner digits."""
-    if isinstance(dim, int):
-        return dim
-    for monomial, c in dim.terms:
-        for atom, power in monomial:
-            if not (isinstance(atom, Call) and atom.fn == "mod" and power == 1):
-                continue
-            a, b = atom.args
-            others: Dim = c
-            for other, p in monomial:
-                if other != atom:
-                    others = others * _term(((other, p),), 1)
-            low = others * _term(((atom, 1),), 1)
-            for high, joined in _partners(dim, a, b):
-                rest = dim - low - others * b * high
-                if _terms_left(rest) < _terms_left(dim) - 1:
-                    return _rejoin(rest + others * joined)
-    return dim
-
-
-def _partners(dim: Expr, a: Dim, b: Dim) -> list[tuple[Dim, Dim]]:
-    """Pairs (high digit, what it makes with `mod(a, b)`) that occur in `dim`."""
-    quotient = floordiv(a, b)
-    out: list[tuple[Dim, Dim]] = [(quotient, a)]
-    if (whole := _of_one_division(a, b)) is not None:
-        out.append((whole, a))
-    for monomial, _ in dim.terms:
-        for atom, _ in monomial:
-            if isinstance(atom, Call) and atom.fn == "mod" and atom.args[0] == quotient:
-                out.append((_term(((atom, 1),), 1), mod(a, b * atom.args[1])))
-    return out
 
 
 def _of_one_division(a: Dim, b: Dim) -> Dim | None:

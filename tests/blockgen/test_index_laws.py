@@ -385,8 +385,12 @@ def test_the_laws_find_a_wrong_elimination(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_laws_find_a_wrong_rejoin(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = index_module._partners
-    monkeypatch.setattr(index_module, "_partners", lambda dim, a, b: [(q, x + 1) for q, x in real(dim, a, b)])
+    real = index_module.IndexSpace._partners
+
+    def wrong(space: index_module.IndexSpace, dim: Expr, a: Dim, b: Dim) -> Iterator[tuple[Dim, Dim]]:
+        return ((q, x + 1) for q, x in real(space, dim, a, b))
+
+    monkeypatch.setattr(index_module.IndexSpace, "_partners", wrong)
     space = Space()
     with pytest.raises(AssertionError):
         simplified_is_equal(space, floordiv(space.f, M) * M + mod(space.f, M))
