@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphfuse.dialects import graph
-from graphfuse.frontends.emit import Emitter
+from graphfuse.frontends.emit import Emitter, shape_of
 from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.terms import Term, maximum, minimum
 from graphfuse.ir.core import Value
+from graphfuse.symbolic import static
 
 LONGEST_RUN = 256
 """Steps of longer periods are left to tables."""
@@ -37,6 +38,17 @@ class Stairs:
         ends = [(i * self.rise + self.start) // self.run for i in (0, count - 1)]
         at = maximum(at, self.low) if ends[0] < self.low else at
         return (minimum(at, self.high) if ends[1] > self.high else at).value
+
+
+def moved(e: Emitter, x: Value, axis: int, at: Array) -> Value | None:
+    """Elements `at` of an axis, which has a known size, by movement alone: each of them several times, or every nth."""
+    size, count = static(shape_of(x)[axis]), len(at)
+    places = np.arange(count)
+    if size and count and count % size == 0 and (at == places // (count // size)).all():
+        return e.repeat(x, axis, count // size)
+    if count and size % count == 0 and (at == places * (size // count)).all():
+        return e.slice(x, axis, 0, count, size // count)
+    return None
 
 
 def stairs(numbers: Array, matter: Array | None = None) -> Stairs | None:

@@ -313,6 +313,7 @@ RESIZED = {
     "twice": ((2, 3, 5, 7), {"scale_factor": 2}),
     "thirds": ((2, 3, 9, 4), {"size": (3, 11)}),
     "scales": ((1, 2, 7, 6), {"scale_factor": (0.4, 1.7)}),
+    "every other": ((2, 3, 6, 8), {"size": (3, 16)}),
     "one pixel": ((2, 3, 1, 1), {"size": (3, 4)}),
     "to one pixel": ((2, 3, 4, 5), {"size": (1, 1)}),
     "one axis": ((2, 3, 6, 5), {"size": (6, 8)}),
@@ -322,7 +323,7 @@ RESIZED = {
 }
 
 
-@pytest.mark.parametrize("name", quick("scales", "a volume", of=RESIZED))
+@pytest.mark.parametrize("name", quick("twice", "every other", "scales", "a volume", of=RESIZED))
 def test_resize_to_the_nearest(name):
     shape, how = RESIZED[name]
     which = f"{len(shape) - 2}d"

@@ -18,7 +18,7 @@ from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of
 from graphfuse.frontends.fx.lowering import Call, lowers, wide_elem
 from graphfuse.frontends.host_values import Array
-from graphfuse.frontends.stairs import stairs
+from graphfuse.frontends.stairs import moved, stairs
 from graphfuse.ir.core import Value
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.symbolic import Dim
@@ -48,6 +48,11 @@ class Taps:
         at = np.minimum(place, matrix.shape[1] - 1)
         return Taps(at, np.where(place < matrix.shape[1], matrix[np.arange(len(matrix)), at], 0), skips=True)
 
+    @property
+    def are_copies(self) -> bool:
+        """Whether each element is one of those that there were."""
+        return len(self.at) == 1 and bool((self.weight == 1).all())
+
     def moves(self, size: Dim) -> bool:
         """Whether it is not the map of `size` elements to themselves."""
         lines, count = self.at.shape
@@ -57,6 +62,12 @@ class Taps:
 def mapped(c: Call, x: Value, axes: Mapping[int, Taps]) -> Value:
     """Linear maps along some axes, in what torch computes in: one sum if it is short, else axis by axis."""
     axes = {axis: taps for axis, taps in axes.items() if taps.moves(shape_of(x)[axis])}
+    for axis, taps in [*axes.items()]:
+        if taps.are_copies and (view := moved(c.e, x, axis, taps.at[0])) is not None:
+            x = view
+            del axes[axis]
+    if not axes:
+        return c.wide(x)
     terms = {axis: [*_terms(c, taps)] for axis, taps in axes.items()}
     together = math.prod(map(len, terms.values())) <= MOST_TOGETHER
     if len(axes) > 1 and not (together and all(t.is_formula for line in terms.values() for t in line)):

@@ -19,6 +19,7 @@ from graphfuse.dialects import graph
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.host_values import Array, Ratio, to_ratio
 from graphfuse.frontends.onnx.node import INWARDS, Node, onnx_op
+from graphfuse.frontends.stairs import moved
 from graphfuse.frontends.terms import Term, absolute, ceil, equal, floor, maximum, minimum, where
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import F32, F64, I64
@@ -166,10 +167,8 @@ def _nearest(e: Emitter, node: Node, x: Value, axis: Axis) -> Value:
         return e(graph.take, x, minimum(maximum(at.cast(I64), 0), last).value, axis=axis.index)
     size, _, _ = axis.numbers
     at = np.clip(at, 0, size - 1).astype(np.int64)
-    if len(at) and size and len(at) % size == 0:
-        times = len(at) // size
-        if (at == np.arange(len(at)) // times).all():  # every element `times` times: a movement
-            return e.repeat(x, axis.index, times)
+    if (view := moved(e, x, axis.index, at)) is not None:
+        return view
     return e(graph.take, x, e.constant(at), axis=axis.index)
 
 
