@@ -76,9 +76,10 @@ def test_returned_views(view: str, shape: str, more: str, count: int) -> None:
 
 
 @pytest.mark.parametrize(("times", "count"), [(4, 1), (5, 2)])
-def test_what_is_returned_a_few_times_over_is_computed_as_often(times: int, count: int) -> None:
+@pytest.mark.parametrize("function", ["exp", "neg"])
+def test_what_is_returned_a_few_times_over_is_computed_as_often(function: str, times: int, count: int) -> None:
     text = f"""func @main(%x: tensor<4x6xf32>) {{
-  %e = graph.exp(%x) : tensor<4x6xf32>
+  %e = graph.{function}(%x) : tensor<4x6xf32>
   %r = graph.reshape(%e) {{shape = [4, 1, 6]}} : tensor<4x1x6xf32>
   %b = graph.broadcast(%r) {{shape = [4, {times}, 6]}} : tensor<4x{times}x6xf32>
   %y = graph.reshape(%b) {{shape = [{4 * times}, 6]}} : tensor<{4 * times}x6xf32>
@@ -86,12 +87,25 @@ def test_what_is_returned_a_few_times_over_is_computed_as_often(times: int, coun
 }}
 """
     x = np.arange(24, dtype=np.float32).reshape(4, 6) / 24
-    want = np.exp(np.repeat(x, times, axis=0))
-    for rules, kernels in ((Rules(turns_rows=True), count), (Rules(), 2)):
+    want = (np.exp if function == "exp" else np.negative)(np.repeat(x, times, axis=0))
+    for rules, kernels in ((Rules(turns_rows=True), count), (Rules(), 2 if function == "exp" else count)):
         func, _ = outline(parse(text), rules)
         verify(func)
         assert len(kinds(func)) == kernels
         np.testing.assert_allclose(interp.run(func, x)[0], want, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("function", "times", "count"), [("neg", 4, 1), ("neg", 5, 2), ("exp", 4, 2)])
+def test_cheap_work_is_done_again_where_few_read_it(function: str, times: int, count: int) -> None:
+    func = outlined(f"""func @main(%x: tensor<64x256xf32>, %y: tensor<64x256x{times}xf32>) {{
+  %e = graph.{function}(%x) : tensor<64x256xf32>
+  %r = graph.reshape(%e) {{shape = [64, 256, 1]}} : tensor<64x256x1xf32>
+  %b = graph.broadcast(%r) {{shape = [64, 256, {times}]}} : tensor<64x256x{times}xf32>
+  %z = graph.add(%b, %y) : tensor<64x256x{times}xf32>
+  return(%z)
+}}
+""")
+    assert len(kinds(func)) == count
 
 
 def test_dead_work_is_no_kernel() -> None:

@@ -9,7 +9,7 @@ from graphfuse.fusion.regions.dataflow import Dataflow, Source, is_in_place
 from graphfuse.fusion.regions.group import Group, axes_of, domain_of
 from graphfuse.fusion.regions.rules import WhyNotGraft
 from graphfuse.ir.core import Op, Trait, Value, tensor_of
-from graphfuse.symbolic import Dim, product
+from graphfuse.symbolic import Dim, exact_div, product
 
 MAX_OPS = 96
 """Larger regions are cut: registers run out and compile time grows with no traffic left to save."""
@@ -19,6 +19,9 @@ PRODUCTS = frozenset({graph.contract, graph.contract_parts, graph.contract_block
 
 _GATHERS = frozenset({graph.take, graph.take_along, graph.gather_nd})
 _NEEDS_BOUNDS = _GATHERS | {graph.concat, graph.pad, graph.reduce_window}
+_CHEAP = frozenset({
+    graph.select, graph.cast, *(graph.ELEMENTWISE[n] for n in ("add", "sub", "mul", "neg", "abs", "max", "min"))
+})  # fmt: skip
 _REORDERED = frozenset({graph.reshape, graph.slice_, graph.permute, graph.flip})
 """Views that read no element twice."""
 
@@ -287,17 +290,32 @@ def why_not_absorb(flow: Dataflow, group: Group, consumer: Group, alone: bool) -
         return TOO_MANY
     if any(reader not in {*group.ops, *consumer.ops} for reader in _readers(flow, group)):
         return "it has results of its own, over another domain"
-    return None if _reads_once(flow, group, consumer) else "its elements are read more than once"
+    return None if _reads_few_times(flow, group, consumer) else "its elements are read more than once"
 
 
-def _reads_once(flow: Dataflow, group: Group, consumer: Group) -> bool:
-    """Whether each element of the group is asked for at most once."""
+FEW_TIMES = 4
+"""So often work is done again rather than stored and read: images of twice the height and width."""
+
+
+def is_cheap(group: Group) -> bool:
+    """Whether doing its work a few times takes no longer than to store and read what it gives."""
+    return all(op.kind in _CHEAP for op in group.ops)
+
+
+def _reads_few_times(flow: Dataflow, group: Group, consumer: Group) -> bool:
+    """Whether each element of the group is asked for at most once; of cheap work a few times, by views."""
+    times = FEW_TIMES if is_cheap(group) else 1
     seen: set[Value] = set()
     for op in consumer.ops:
         for source, path in _read_of(flow, op, group):
-            joins = op.kind in (graph.concat, graph.pad) or op.has(Trait.ELEMENTWISE)
-            if not joins or source in seen or any(o.kind not in _REORDERED for o in path):
+            joins = op.kind in (graph.concat, graph.pad, graph.broadcast) or op.has(Trait.ELEMENTWISE)
+            repeats = [o for o in (*path, op) if o.kind is graph.broadcast]
+            if not joins or source in seen or any(o.kind not in _REORDERED for o in path if o not in repeats):
                 return False
+            if repeats:
+                often = exact_div(product(tensor_of(op.result).shape), product(tensor_of(source).shape))
+                if not isinstance(often, int) or often > times:
+                    return False
             seen.add(source)
     return bool(seen)
 

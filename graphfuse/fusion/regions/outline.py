@@ -14,6 +14,7 @@ from typing import Any
 
 from graphfuse.dialects import control, graph
 from graphfuse.fusion.regions.dataflow import IN_MEMORY, Dataflow, is_in_place, operands_inside, root_of
+from graphfuse.fusion.regions.legality import FEW_TIMES, is_cheap
 from graphfuse.fusion.regions.partition import Decision, Group, Partition, partition
 from graphfuse.fusion.regions.rules import ANY, Rules
 from graphfuse.ir.core import Block, Builder, Func, Op, OpDef, Params, Value, attr_ints, defined_in, tensor_of
@@ -24,8 +25,6 @@ from graphfuse.symbolic import product
 TURNED = 1 << 17
 """Elements of rows that are written across their order: more take longer, a sector of memory each, than one more
 kernel (12.8 million halves on an H100: 219 us; `benchmarks.population`)."""
-REPEATS = 4
-"""Times that an element is computed at most where it is returned several times."""
 
 
 class Kernels:
@@ -106,7 +105,7 @@ class _Outliner:
         if group.kind == "pointwise":
             kinds = (graph.permute, graph.flip, graph.reshape)
             turned = [self._as_returned(v, kinds, inside) for v in outputs]
-            if len(outputs) == 1 and self.turns_rows:
+            if len(outputs) == 1 and (self.turns_rows or is_cheap(group)):
                 turned = [self._repeated(outputs[0], (*kinds, graph.broadcast), inside) or turned[0]]
             # one walk writes them all
             if len(outputs) == 1 or (len({tensor_of(v).shape for v in turned}) == 1 and not set(outputs) & set(turned)):
@@ -152,7 +151,7 @@ class _Outliner:
         """As returned, a few times over: each is computed by itself, which takes less than one more kernel."""
         made = self._as_returned(value, kinds, inside)
         whole, once = (product(tensor_of(v).shape) for v in (made, value))
-        return made if isinstance(whole, int) and isinstance(once, int) and whole <= REPEATS * once else None
+        return made if isinstance(whole, int) and isinstance(once, int) and whole <= FEW_TIMES * once else None
 
     def _turned_rows(self, group: Group, value: Value, inside: set[Op]) -> Value:
         """As returned, if neighbours in that order are of one row, which one program has, or there are few elements."""
