@@ -10,10 +10,12 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
 import tempfile
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,15 +116,31 @@ def assembler_version() -> str:
     return "" if library is None else ".".join(map(str, library.version()))
 
 
+_lost = threading.Event()
+"""Whether this is the child of a process that had loaded nvJitLink, which does not survive a fork."""
+
+
 @functools.cache
 def _library() -> Any:
     """`cuda.bindings.nvjitlink` with a library behind it, or None."""
+    if _lost.is_set():
+        return None
     try:
         library = importlib.import_module("cuda.bindings.nvjitlink")
         library.version()
     except Exception:  # noqa: BLE001  # each release has its own error for a library that is not there
         return None
     return library
+
+
+def _after_fork() -> None:
+    if _library.cache_info().currsize and _library() is not None:
+        _lost.set()
+        _library.cache_clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @functools.cache

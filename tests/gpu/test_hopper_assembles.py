@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import threading
+from types import SimpleNamespace
+
 import pytest
 
 from benchmarks import gemm_regions
@@ -96,6 +100,19 @@ def test_who_assembles_kernels_that_pass_registers_on(monkeypatch):
     monkeypatch.setattr(assembler, "_ptxas", lambda: "")
     monkeypatch.setattr(assembler, "_library", lambda: pytest.fail("nvJitLink was asked"))
     assert assemble("setmaxnreg.inc.sync.aligned.u32 232;", "sm_90a") is None
+
+
+def test_a_forked_child_does_without_the_library(monkeypatch):
+    """It died in nvJitLink where the parent had loaded that."""
+    monkeypatch.setattr(assembler, "_lost", threading.Event())
+    monkeypatch.setattr(importlib, "import_module", lambda _: SimpleNamespace(version=lambda: (13, 0)))
+    assembler._library.cache_clear()
+    try:
+        assert assembler.assembler_version() == "13.0"
+        assembler._after_fork()
+        assert assembler.assembler_version() == ""
+    finally:
+        assembler._library.cache_clear()
 
 
 def test_a_note_on_registers_is_a_warning():
