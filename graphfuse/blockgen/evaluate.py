@@ -392,8 +392,9 @@ class Evaluator:
         value = self.shaped(value, self.full_shape())
         start = self._start(offset)
         base = self.index(start)
-        limits, attrs = self._limits(leaf, index, range(len(self.lanes)))
-        attrs = {"strides": strides, **attrs}
+        found = {i: lane.limit for i, lane in enumerate(self.lanes) if lane.limit is not None}
+        limits = [self.index(limit) for limit in found.values()]
+        attrs: dict[str, Attr] = {"strides": strides, **({"limited": tuple(found)} if found else {})}
         if leaf.stream_elems and all(_divides(leaf.stream_elems, d) for d in (start, *strides[:-1])):
             attrs["stream"] = True
         operands = [leaf.pointer, base, value, *limits]

@@ -66,3 +66,13 @@ def test_weights_as_they_lie() -> None:
         f"w = permute(b) {{perm = [2, 3, 1, 0]}}; p = conv(a, w) {{{CONV} = [1, 1]}}; y = abs(p); return(y)",
     )
     assert check(Case("windows", ("contraction",), func))
+
+
+def test_a_panel_that_is_not_full_leaves_the_columns_behind_it_alone() -> None:
+    """Of 24 columns a group: rows that are stored before the last ones end inside of the result."""
+    func = graph_func(
+        "a: 1x15x112xbf16, b: 1x56x48xbf16",
+        "p = conv(a, b) {low = [0], high = [0], dilation = [1], input_dilation = [1], strides = [1], groups = 2, "
+        'layout = "nhwc"}; r = reshape(p) {shape = [720]}; y = abs(r); return(y)',
+    )
+    assert check(Case("groups", ("contraction",), func))

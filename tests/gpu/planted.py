@@ -89,6 +89,7 @@ RING = (("ring", "2"), ("store_buffers", "2"))
 FAMILIES: dict[str, Callable[[], Victim]] = {
     "pointwise": lambda: _swept("pointwise-f32-plain-odd-sm_80"),
     "transposed": lambda: _swept("turned-f32-plain-whole-sm_80"),
+    "transposed odd": lambda: _swept("turned-f32-plain-odd-sm_80"),
     "rows": lambda: _swept("softmax-f32-plain-odd-sm_80"),
     "long rows": lambda: _swept("long_rows-f32-plain-odd-sm_80"),
     "columns": lambda: _swept("columns-f32-plain-whole-sm_80"),
@@ -169,7 +170,7 @@ BUGS = (
     # masks
     Bug("a mask lets one more through", ("pointwise", "rows", "long rows", "positions", "convolution", "attention"),
         LESS, SAME, BOUNDS),
-    Bug("a mask lets one more through", ("transposed",), LESS, SAME, BOUNDS, which=(1,)),
+    Bug("a mask lets one more through", ("transposed odd",), LESS, SAME, BOUNDS, which=(2, 8, 10, 16)),
     Bug("a mask lets one more through", ("product by mma",), LESS, SAME, BOUNDS, which=(0, 1, 2, 3)),
     Bug("a mask lets one more through", ("topk",), LESS, SAME, BOUNDS, which=(0, 2)),
     Bug("a mask lets one more through", COPIES, LESS, SAME, BOUNDS, which=(0, 2)),
