@@ -181,17 +181,20 @@ class Walk:
             return self._joined(barriers, self._moves_nothing)
         return out
 
-    def last_run(self, dims: Sequence[Merged]) -> tuple[Merged, Merged] | None:
+    def last_run(self, dims: Sequence[Merged], shorter: int = 0) -> tuple[Merged, Merged] | None:
         """The last two dims, if they are one in all memory that has the second, whose size is known.
 
         What varies along the first alone has one element for each run of the second: a value of a group of channels.
+        Where that is `shorter` than so many, what varies along the second alone is the same for all runs: a value of
+        each of a few channels.
         """
         if len(dims) < 2 or not isinstance(extent := dims[-1].extent, int) or extent == 0:
             return None
         left, run = dims[-2:]
         outer, inner = self.names[left.last], self.names[run.last]
         steps = ((coefficient(offset, outer), coefficient(offset, inner)) for offset in self.found.offsets)
-        is_one = all(c == 0 or (c is not None and by == c * run.extent) for by, c in steps)
+        may_repeat = extent < shorter
+        is_one = all(c == 0 or (c is not None and (by == c * extent or (may_repeat and by == 0))) for by, c in steps)
         return (left, run) if is_one and self.found.opaque.isdisjoint((outer, inner)) else None
 
     def apart(self, least: int) -> tuple[Walk, Callable[[Index], Index]]:

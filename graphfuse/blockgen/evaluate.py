@@ -10,7 +10,7 @@ and lanes run and which values are computed ahead.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -54,11 +54,14 @@ class Leaf:
     """When loads should prefetch: how many elements further on, else 0."""
 
 
-def _divisor(dim: Dim, name: str) -> int:
-    """What a variable is divided by in a dim; 0 if by nothing that is known."""
+def _divisors(dim: Dim, name: str) -> Iterator[int]:
+    """The numbers that a variable is divided by in a dim."""
     atoms = (atom for term, _ in dim.terms for atom, _ in term) if isinstance(dim, Expr) else ()
-    calls = (a for a in atoms if isinstance(a, Call) and a.fn == "floordiv" and name in symbols(a.args[0]))
-    return next((a.args[1] for a in calls if isinstance(a.args[1], int)), 0)
+    for atom in atoms:
+        if isinstance(atom, Call) and atom.fn in ("floordiv", "mod") and name in symbols(atom.args[0]):
+            by = atom.args[1]
+            if isinstance(by, int):
+                yield by
 
 
 def _divides(n: int, dim: Dim) -> bool:
@@ -300,23 +303,36 @@ class Evaluator:
         return self.emit(block.load_view, leaf.pointer, base, *limits, shape=shape, strides=strides, **attrs)
 
     def _load_repeated(self, leaf: Leaf, index: Index, offset: Dim) -> Value | None:
-        """What lanes read of which runs read one element each: loaded once for a run. None for other memory."""
+        """What lanes read that are runs: one element for each run, or the same ones for all. None for other memory."""
         if len(self.lanes) != 1 or self._mask is not None:
             return None
         if leaf.strides == strides_of(leaf.shape):  # digits that go together are one number there
             leaf, index = replace(leaf, strides=(1,), shape=(product(leaf.shape),), offset=0), (offset,)
         (lane,), index = self.lanes, self._key(index)
-        times = next((n for i in index if (n := _divisor(i, lane.name))), 0)
-        if times == 0 or lane.extent % times != 0:
-            return None
+        for times in dict.fromkeys(n for i in index for n in _divisors(i, lane.name)):
+            if times and lane.extent % times == 0 and (found := self._load_runs(leaf, index, lane, times)) is not None:
+                return found
+        return None
+
+    def _load_runs(self, leaf: Leaf, index: Index, lane: Lane, times: int) -> Value | None:
         limit = None if lane.limit is None else ceildiv(lane.limit, times)
         run, number = lane_over(self.space, lane.extent // times, 0, limit)
-        within = self.space.fresh("l", 0, times - 1)
+        one, within = lane_over(self.space, times)
         index = tuple(self.space.simplify(substitute(i, {lane.name: number * times + within})) for i in index)
-        if any(str(within) in symbols(i) for i in index):
-            return None
-        with self.lanes_as(run):
-            return self.repeated(self.load(leaf, index), times)
+        names = frozenset[str]().union(*map(symbols, index))
+        if one.name not in names:
+            with self.lanes_as(run):
+                return self.repeated(self.load(leaf, index), times)
+        if run.name not in names:
+            with self.lanes_as(one):
+                return self._again(self.load(leaf, index), run.extent)
+        return None
+
+    def _again(self, tile: Value, times: int) -> Value:
+        """A tile of one dim so many times, one behind the other."""
+        (size,) = tile_of(tile).shape
+        row = self.emit(block.reshape, tile, shape=(1, size))
+        return self.emit(block.reshape, self.emit(block.broadcast, row, shape=(times, size)), shape=(times * size,))
 
     def repeated(self, tile: Value, times: int) -> Value:
         """Each element of a tile of one dim so many times, one after the other."""

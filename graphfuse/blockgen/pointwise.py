@@ -7,7 +7,8 @@ Where an operand lies turned around, dense along an outer dim, tiles have both d
 once and turned in registers.
 
 Where what is read of a short innermost dim is one with the dim before, they are walked as one: what varies along the
-first alone is read once for each run of the other (`Walk.last_run`).
+first alone is read once for each run of the other, what varies along the short one alone once for all runs
+(`Walk.last_run`).
 
 Tiles end where a concat or pad along the innermost dim goes over to another operand, so that each reads one operand and
 needs no mask.
@@ -48,7 +49,7 @@ def emit(kernel: Kernel) -> Func:
     domain: Sequence[Dim] = shape_of(kernel.outputs[0])
     walk = walked(kernel, domain)
     dims = walk.merge()
-    if (found := walk.last_run(dims)) and (lanes := runs_width(static(found[1].extent), vector, width)):
+    if (found := walk.last_run(dims, vector)) and (lanes := runs_width(static(found[1].extent), vector, width)):
         left, run = found
         domain, unit = (*domain[: left.first], left.extent * run.extent), lanes
         width = unit << (width // unit).bit_length() - 1

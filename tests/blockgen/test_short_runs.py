@@ -1,0 +1,62 @@
+"""Pointwise kernels over dims of a few elements: lanes are whole runs, of values of each element or of each run."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphfuse.dialects import block
+from graphfuse.ir.core import Func, tile_of
+from graphfuse.ir.types import Tile
+from tests.blockgen.support import MACHINES, Case, check_blocks, graph_func, lowered
+
+
+def stored_and_gathered(func: Func, machine: str, **symbols: int) -> tuple[int, int]:
+    """The widest tile that is stored, and loads of elements one by one, by a kernel that is right."""
+    case = Case("case", (), func)
+    made = lowered(case, MACHINES[machine])
+    (kernel,) = check_blocks(made, case.arrays(symbols), MACHINES[machine])
+    stored = [tile_of(op.operands[2]).shape[-1] for op in kernel.walk() if op.kind is block.store_view]
+    gathers = [op for op in kernel.walk() if op.kind is block.load and isinstance(op.result.type, Tile)]
+    return max(stored), len(gathers)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("elem", ["f32", "bf16"])
+@pytest.mark.parametrize(("rows", "few"), [(501, 3), (33, 2), (7, 5), (50, 7), (1000, 1)])
+def test_a_value_of_each_of_a_few_channels(machine: str, elem: str, rows: int, few: int) -> None:
+    shape = f"{rows}, {few}"
+    func = graph_func(
+        f"x: {rows}x{few}x{elem}, s: {few}x{elem}",
+        f"b = broadcast(s) {{shape = [{shape}]}}; p = mul(x, b); y = abs(p); return(y)",
+    )
+    widest, gathers = stored_and_gathered(func, machine)
+    lanes = MACHINES[machine].vector_bytes // 4
+    assert widest >= min(rows * few, lanes) // few * few
+    assert not gathers
+
+
+@pytest.mark.parametrize("rows", [1, 2, 30, 100])
+def test_rows_of_unknown_number(rows: int) -> None:
+    func = graph_func(
+        "x: (r)x3xf32, s: 3xf32",
+        "b = broadcast(s) {shape = [(r), 3]}; y = add(x, b); return(y)",
+        "r in 1..4096",
+    )
+    assert stored_and_gathered(func, "avx512", r=rows) == (48, 0)
+
+
+def test_values_of_each_of_both_dims() -> None:
+    """Of a channel, of a run, and of both."""
+    func = graph_func(
+        "x: 9x40x6xf32, s: 6xf32, t: 40xf32",
+        "b = broadcast(s) {shape = [9, 40, 6]}; r = reshape(t) {shape = [40, 1]}; "
+        "c = broadcast(r) {shape = [9, 40, 6]}; p = mul(x, b); y = add(p, c); return(y)",
+    )
+    widest, gathers = stored_and_gathered(func, "avx512")
+    assert widest % 6 == 0
+    assert not gathers
+
+
+def test_a_row_of_whole_vectors_is_not_joined_with_the_next() -> None:
+    func = graph_func("x: 50x16xf32, s: 16xf32", "b = broadcast(s) {shape = [50, 16]}; y = add(x, b); return(y)")
+    assert stored_and_gathered(func, "avx512") == (16, 0)
