@@ -17,7 +17,7 @@ needs no mask.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from graphfuse.blockgen.access import Accesses, Merged, Walk, merged_index
@@ -29,10 +29,13 @@ from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.tiling import Piece, cost_per_element, pieces, pointwise_width, runs_width
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, attr_ints
+from graphfuse.ir.types import I64
 from graphfuse.symbolic import Dim, ceildiv, minimum, product, static, sym
 
 SHORTEST_SIDE = 4
-"""Elements of a dim whose tiles are turned in registers (`cpu/lower_memory.py`)."""
+"""Elements of a dim whose tiles are turned in registers (`cpu/lower_memory.py`); fewer where edges would be masks."""
+MOST_EDGES = 4
+"""Of a dim that is turned whose parts have tiles of their own: code grows with each."""
 MAX_PARTS = 64
 """Operands side by side in the innermost dim that get tiles of their own; code grows with each."""
 ACCUMULATORS = 4
@@ -62,7 +65,7 @@ def emit(kernel: Kernel) -> Func:
     cost = cost_per_element(core, ops) + core.element_ns * sum(map(_summed, ops))
     outer, inner = dims[:-1], dims[-1]
     if (dense := _turned(found, dims, names, vector)) is not None:
-        return _squares(kernel, dims, dense, domain, vector, cost)
+        return _Squares(kernel, walk, dims, dense, vector).emit(cost)
     kernel.ev.accumulators = ACCUMULATORS * vector
     chunks: Dim = 1
     extent, most = inner.extent, core.chunk // unit * unit
@@ -101,47 +104,81 @@ def _summed(op: Op) -> int:
 
 def _turned(found: Accesses, dims: Sequence[Merged], names: Sequence[str], vector: int) -> int | None:
     """The outer dim along which something read is dense that is far apart along the innermost one; static dims."""
-    inner = dims[-1]
-    if not isinstance(inner.extent, int) or inner.extent < SHORTEST_SIDE:
+    inner, least = dims[-1], 2 if found.edges else SHORTEST_SIDE
+    if not isinstance(inner.extent, int) or inner.extent < least:
         return None
     for offset in found.offsets:
         far = coefficient(offset, names[inner.last])
         if not isinstance(far, int) or far < vector:
             continue
         for i, d in enumerate(dims[:-1]):
-            if isinstance(d.extent, int) and d.extent >= SHORTEST_SIDE and coefficient(offset, names[d.last]) == 1:
+            if isinstance(d.extent, int) and d.extent >= least and coefficient(offset, names[d.last]) == 1:
                 return i
     return None
 
 
-def _squares(
-    kernel: Kernel, dims: Sequence[Merged], dense: int, domain: Sequence[Dim], vector: int, cost: float
-) -> Func:
+@dataclass(frozen=True)
+class _Squares:
     """One program for some positions of dim `dense` and a chunk of the innermost; tiles are vectors either way.
 
     Programs go along `dense` first: the next one reads the next cache line of the same pages. The last tiles are
-    moved back over others where they would not be full.
+    moved back over others where they would not be full. No tile lies on both sides of an edge along `dense`.
     """
-    ev, space = kernel.ev, kernel.space
-    inner, height = dims[-1].extent, dims[dense].extent
-    assert isinstance(inner, int)
-    assert isinstance(height, int)
-    high, wide = min(vector, height), min(vector, inner)
-    most = min(inner, kernel.machine.core.chunk // high) // wide
-    columns = wide * -(-(inner // wide) // -(-(inner // wide) // most))
-    others = [d.extent for i, d in enumerate(dims[:-1]) if i != dense]
-    grid, (*at, chunk, line) = programs(kernel, [*others, -(-inner // columns), -(-height // high)])
-    rows, row = lane_over(space, high, _moved_back(kernel, line, high, height))
-    at.insert(dense, row)
-    first = _moved_back(kernel, chunk, columns, inner)
 
-    def square(t: Dim, _: Carried) -> None:
-        lanes, column = lane_over(space, wide, first + t * wide)
-        with ev.lanes_as(rows, lanes):
-            kernel.store_outputs(merged_index(len(domain), dims, (*at, column)), domain)
+    kernel: Kernel
+    walk: Walk
+    dims: Sequence[Merged]
+    dense: int
+    vector: int
 
-    ev.loop("t", columns // wide, square)
-    return kernel.finish(grid, max(1, round(high * columns * cost)))
+    def emit(self, cost: float) -> Func:
+        """All of them."""
+        kernel, ev, vector = self.kernel, self.kernel.ev, self.vector
+        inner, height = self.dims[-1].extent, static(self.dims[self.dense].extent)
+        assert isinstance(inner, int)
+        high, wide = min(vector, height), min(vector, inner)
+        most = min(inner, kernel.machine.core.chunk // high) // wide
+        columns = wide * -(-(inner // wide) // -(-(inner // wide) // most))
+        others = [d.extent for i, d in enumerate(self.dims[:-1]) if i != self.dense]
+        parts = list(pairwise(self._edges()))
+        lines = [-(-(end - begin) // vector) for begin, end in parts]
+        grid, (*at, chunk, line) = programs(kernel, [*others, -(-inner // columns), sum(lines)])
+        first = _moved_back(kernel, chunk, columns, inner)
+
+        def part(number: int, before: int) -> None:
+            def here() -> None:
+                n = ev.bind("n", 0, lines[number] - 1, ev.index(line - before))
+                self._line(at, parts[number], n, first, columns)
+
+            behind = before + lines[number]
+            if number + 1 == len(parts):
+                here()
+                return
+            is_here = ev.emit(block.lt, ev.index(line), ev.const(behind, I64))
+            ev.branch(is_here, here, lambda _: part(number + 1, behind))
+
+        part(0, 0)
+        return kernel.finish(grid, max(1, round(high * columns * cost)))
+
+    def _edges(self) -> list[int]:
+        """Where what is read changes along the dense dim, both its ends included; the ends alone if it often does."""
+        dim = self.dims[self.dense]
+        cuts = _cuts(self.walk.found, self.walk.names[dim.last], static(dim.extent))
+        return cuts if len(cuts) <= MOST_EDGES else [cuts[0], cuts[-1]]
+
+    def _line(self, at: Sequence[Dim], part: tuple[int, int], number: Dim, first: Dim, columns: int) -> None:
+        """The squares of some positions of a part of the dense dim."""
+        kernel, ev, domain, (begin, end) = self.kernel, self.kernel.ev, self.walk.shape, part
+        high, wide = min(self.vector, end - begin), min(self.vector, static(self.dims[-1].extent))
+        rows, row = lane_over(kernel.space, high, begin + _moved_back(kernel, number, high, end - begin))
+        places = [*at[: self.dense], row, *at[self.dense :]]
+
+        def square(t: Dim, _: Carried) -> None:
+            lanes, column = lane_over(kernel.space, wide, first + t * wide)
+            with ev.lanes_as(rows, lanes):
+                kernel.store_outputs(merged_index(len(domain), self.dims, (*places, column)), domain)
+
+        ev.loop("t", columns // wide, square)
 
 
 def _moved_back(kernel: Kernel, number: Dim, size: int, extent: int) -> Dim:

@@ -212,6 +212,20 @@ def test_images_are_turned_and_padded_at_once(shape: str, machine: Machine) -> N
     check_blocks(regions, Case("padded", (), func).arrays({}), machine)
 
 
+@pytest.mark.parametrize("machine", [AVX512, AVX2], ids=["avx512", "avx2"])
+@pytest.mark.parametrize("shape", [(2, 19, 9, 10), (1, 3, 40, 33), (2, 50, 5, 16), (1, 2, 3, 4)])
+def test_no_tile_of_what_is_turned_has_a_mask(shape: tuple[int, ...], machine: Machine) -> None:
+    """Ends of lines have tiles of their own; lines above and below are branches."""
+    func = graph_func(
+        f"x: {'x'.join(map(str, shape))}xf32",
+        "q = permute(x) {perm = [0, 2, 3, 1]}; p = pad(q) {low = [0, 1, 2, 0], high = [0, 2, 1, 0], value = 1.5}; "
+        "y = neg(p); return(y)",
+    )
+    regions = lowered(Case("padded", ("pointwise",), func), machine)
+    (kernel,) = check_blocks(regions, Case("padded", (), func).arrays({}), machine)
+    assert not [op for op in kernel.walk() if op.kind is block.load and isinstance(op.result.type, Tile)]
+
+
 def test_a_line_is_turned_once_for_depthwise_windows() -> None:
     func = graph_func(
         "x: 2x19x90xf32, w: 1x3x1x19xf32",

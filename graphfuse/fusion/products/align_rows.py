@@ -44,7 +44,7 @@ from graphfuse.fusion.regions.dataflow import Dataflow
 from graphfuse.fusion.simplify.fold_constants import Array, array_of, constant, evaluate
 from graphfuse.fusion.simplify.layout import elements_of
 from graphfuse.fusion.simplify.simplify_movement import grown, reshaped, sliced
-from graphfuse.ir.core import Func, Op, Trait, Value, attr_int, attr_ints, remade, tensor_of
+from graphfuse.ir.core import Func, Op, Trait, Value, attr_int, attr_ints, dims_of, remade, tensor_of
 from graphfuse.ir.rewrite import Replacement, common_subexpressions, dead_code, readers, rebuild
 from graphfuse.ir.types import BF16, F16
 from graphfuse.symbolic import exact_div, product, static
@@ -125,6 +125,14 @@ def _is_spread(x: Value) -> bool:
     return False
 
 
+def _is_bare(op: Op) -> bool:
+    """Whether it is a convolution as kernels make them: channels last, of an image that has what is around it."""
+    if op.kind is not graph.conv or op.attrs.get("layout") != "nhwc":
+        return False
+    around = any((*dims_of(op.attrs["low"]), *dims_of(op.attrs["high"])))
+    return not around and all(d == 1 for d in attr_ints(op, "input_dilation"))
+
+
 def copy_rows(func: Func, costs: Costs | None = None) -> Func:
     """Copy the operands of products for which that costs less; without costs all whose last dim is no whole sectors."""
     attention = {op for found in find_attention(Dataflow(func.body)) for op in (found.scores, found.output)}
@@ -132,7 +140,7 @@ def copy_rows(func: Func, costs: Costs | None = None) -> Func:
     users = readers(func)
 
     def visit(old: Op, new: Op) -> Replacement | None:
-        if old.kind is not graph.contract and (not costs or old.attrs.get("layout") != "nhwc"):
+        if old.kind is not graph.contract and (not costs or not _is_bare(old)):
             return None
         if old in attention:
             return None

@@ -58,8 +58,8 @@ def _of_rows(old: Factors) -> Factors | None:
     values, same = _once(old.values, old.of_values.find(letter), heads)
     if shared in (0, 1) or shared != same:
         return None
-    kept = exact_div(heads, shared)
-    assert kept is not None, f"{heads} heads are {shared} for each head of keys"
+    if (kept := exact_div(heads, shared)) is None:
+        return None
     shape = (*old.shape[:head], kept, rows * shared, *old.shape[old.row + 1 :])
     order = sorted(range(len(old.of_queries)), key=lambda i: (old.of_scores + old.of_queries).index(old.of_queries[i]))
     labels = "".join(old.of_queries[i] for i in order)
