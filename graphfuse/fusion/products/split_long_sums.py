@@ -687,7 +687,7 @@ def share_sums(
     flow = Dataflow(func.body)
     attention = (op for found in find_attention(flow, on_gpu=True) for op in found.between)
     whole = frozenset(_reduced(op) for op in attention if op.kind is graph.reduce)
-    reduces = [op for op in func.body.ops if op.kind is graph.reduce]
+    reduces = [op for op in func.body.ops if op.kind is graph.reduce and attr_ints(op, "axes")]
     rules = [r for r in RULES if not strict or r not in deviations_in_parts]
     powers, shared = _powers(reduces)
     centred = frozenset[Reduced](() if strict else (_reduced(op) for op in reduces if _centred(op)))
