@@ -297,7 +297,7 @@ class Evaluator:
                 return self._gather(leaf, offset)
             return self.emit(block.load, leaf.pointer, base)
         shape = tuple(lane.extent if s != 0 else 1 for lane, s in zip(self.lanes, strides, strict=True))
-        limits, attrs = self._limits(leaf, index, [i for i, s in enumerate(strides) if s != 0])
+        limits, attrs = self._limits(leaf, index, [i for i, s in enumerate(strides) if s != 0], room=True)
         if leaf.ahead and strides[-1] == 1:
             attrs["ahead"] = leaf.ahead
         return self.emit(block.load_view, leaf.pointer, base, *limits, shape=shape, strides=strides, **attrs)
@@ -310,7 +310,7 @@ class Evaluator:
             leaf, index = replace(leaf, strides=(1,), shape=(product(leaf.shape),), offset=0), (offset,)
         (lane,), index = self.lanes, self._key(index)
         for times in dict.fromkeys(n for i in index for n in _divisors(i, lane.name)):
-            if times and lane.extent % times == 0 and (found := self._load_runs(leaf, index, lane, times)) is not None:
+            if times > 1 and lane.extent % times == 0 and (found := self._load_runs(leaf, index, lane, times)) is not None:
                 return found
         return None
 
@@ -323,7 +323,7 @@ class Evaluator:
         if one.name not in names:
             with self.lanes_as(run):
                 return self.repeated(self.load(leaf, index), times)
-        if run.name not in names:
+        if run.name not in names and run.extent > 1:
             with self.lanes_as(one):
                 return self._again(self.load(leaf, index), run.extent)
         return None
@@ -344,10 +344,18 @@ class Evaluator:
         """Where the first lanes are."""
         return substitute(offset, {lane.name: 0 for lane in self.lanes})
 
-    def _limits(self, leaf: Leaf, index: Index, lanes: Iterable[int]) -> tuple[list[Value], dict[str, Attr]]:
-        """The limits of a view's lanes that may leave the leaf, and the attribute that says which they are."""
+    def _limits(
+        self, leaf: Leaf, index: Index, lanes: Iterable[int], *, room: bool
+    ) -> tuple[list[Value], dict[str, Attr]]:
+        """The limits of a view's lanes, and the attribute that says which they are.
+
+        Where lanes past them have `room`, as all that is read and what is only the program's, those that may leave the
+        leaf: what is stored past a limit within a result is another element of it.
+        """
         found = [(i, self.lanes[i]) for i in lanes]
-        cut = {i: n.limit for i, n in found if n.limit is not None and not self._stays_inside(leaf, index, n)}
+        cut = {
+            i: n.limit for i, n in found if n.limit is not None and not (room and self._stays_inside(leaf, index, n))
+        }
         return [self.index(limit) for limit in cut.values()], {"limited": tuple(cut)} if cut else {}
 
     def _stays_inside(self, leaf: Leaf, index: Index, lane: Lane) -> bool:
@@ -408,9 +416,9 @@ class Evaluator:
         value = self.shaped(value, self.full_shape())
         start = self._start(offset)
         base = self.index(start)
-        found = {i: lane.limit for i, lane in enumerate(self.lanes) if lane.limit is not None}
-        limits = [self.index(limit) for limit in found.values()]
-        attrs: dict[str, Attr] = {"strides": strides, **({"limited": tuple(found)} if found else {})}
+        own = leaf.pointer.op is not None and leaf.pointer.op.kind is block.alloc
+        limits, attrs = self._limits(leaf, index, range(len(self.lanes)), room=own)
+        attrs = {"strides": strides, **attrs}
         if leaf.stream_elems and all(_divides(leaf.stream_elems, d) for d in (start, *strides[:-1])):
             attrs["stream"] = True
         operands = [leaf.pointer, base, value, *limits]

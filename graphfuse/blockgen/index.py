@@ -153,17 +153,21 @@ class IndexSpace:
             if self.nonnegative(a - b):
                 return b if call.fn == "min" else a
             return FUNCTIONS[call.fn](a, b)
+        return self._divided(call.fn, a, b)
+
+    def _divided(self, fn: str, a: Dim, b: Dim) -> Dim:
+        """The quotient or the remainder of two dims that are simple."""
         whole, rest = split(a, b)
         if self.nonnegative(rest) and self.below(rest, b):
-            return whole if call.fn == "floordiv" else rest
+            return whole if fn == "floordiv" else rest
         for unit in _common_factors(rest, b):
             # what is less than a unit decides nothing: (p*unit + r) // (q*unit) = p // q for 0 <= r < unit
             (high, low), by = split(rest, unit), exact_div(b, unit)
             assert by is not None, "a factor divides"
             if self.nonnegative(low) and self.below(low, unit):
-                fewer = self._simplify_call(Call(call.fn, (high, by)))
-                return whole + fewer if call.fn == "floordiv" else fewer * unit + low
-        return whole + floordiv(rest, b) if call.fn == "floordiv" else mod(rest, b)
+                fewer = self._divided(fn, high, by)
+                return whole + fewer if fn == "floordiv" else fewer * unit + low
+        return whole + floordiv(rest, b) if fn == "floordiv" else mod(rest, b)
 
     def _rejoin(self, dim: Dim) -> Dim:
         """Undo divisions whose digits are added back: `b*floordiv(a, b) + mod(a, b) = a`, and so for inner digits."""
@@ -187,11 +191,9 @@ class IndexSpace:
 
     def _partners(self, dim: Expr, a: Dim, b: Dim) -> Iterator[tuple[Dim, Dim]]:
         """Pairs (high digit, what it makes with `mod(a, b)`) that may occur in `dim`."""
-        quotients = [floordiv(a, b)]
-        if (whole := _of_one_division(a, b)) is not None:
-            quotients.append(whole)
-        yield from ((quotient, a) for quotient in quotients)
-        quotients += [self.simplify(quotient) for quotient in quotients]
+        divisions = [(a, b), *_of_one_division(a, b)]
+        quotients = [floordiv(*division) for division in divisions]
+        quotients += [self._divided("floordiv", *division) for division in divisions]
         yield from ((quotient, a) for quotient in quotients)
         for monomial, _ in dim.terms:
             for atom, _ in monomial:
@@ -223,15 +225,15 @@ def _common_factors(a: Dim, b: Dim) -> list[Dim]:
     return list(out)
 
 
-def _of_one_division(a: Dim, b: Dim) -> Dim | None:
+def _of_one_division(a: Dim, b: Dim) -> Iterator[tuple[Dim, Dim]]:
     """`floordiv(a, b)` for `a = floordiv(x, d) + rest`: `floordiv(x + d*rest, d*b)`."""
     for monomial, c in a.terms if isinstance(a, Expr) else ():
         if c == 1 and len(monomial) == 1 and monomial[0][1] == 1:
             (atom, _) = monomial[0]
             if isinstance(atom, Call) and atom.fn == "floordiv":
                 x, d = atom.args
-                return floordiv(x + (a - _term(monomial, 1)) * d, b * d)
-    return None
+                yield x + (a - _term(monomial, 1)) * d, b * d
+                return
 
 
 def _terms_left(dim: Dim) -> int:
