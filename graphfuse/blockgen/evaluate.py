@@ -310,7 +310,11 @@ class Evaluator:
             leaf, index = replace(leaf, strides=(1,), shape=(product(leaf.shape),), offset=0), (offset,)
         (lane,), index = self.lanes, self._key(index)
         for times in dict.fromkeys(n for i in index for n in _divisors(i, lane.name)):
-            if times > 1 and lane.extent % times == 0 and (found := self._load_runs(leaf, index, lane, times)) is not None:
+            if (
+                times > 1
+                and lane.extent % times == 0
+                and (found := self._load_runs(leaf, index, lane, times)) is not None
+            ):
                 return found
         return None
 
@@ -320,6 +324,8 @@ class Evaluator:
         one, within = lane_over(self.space, times)
         index = tuple(self.space.simplify(substitute(i, {lane.name: number * times + within})) for i in index)
         names = frozenset[str]().union(*map(symbols, index))
+        if any(isinstance(self._env[n].type, Tile) for n in names if n in self._env):
+            return None  # places that were looked up, for all lanes
         if one.name not in names:
             with self.lanes_as(run):
                 return self.repeated(self.load(leaf, index), times)
