@@ -50,6 +50,7 @@ SPECS = ("mk,kn->mn", "km,kn->mn", "mk,nk->mn", "bkm,kn->bmn", "mak,nak->mn")
 DEPTHS = {"one slab": 300, "slabs that divide": 640, "a prime": 1031}
 
 
+@pytest.mark.some(60)
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 @pytest.mark.parametrize("columns", [22, 150])
 @pytest.mark.parametrize("depth", DEPTHS)
