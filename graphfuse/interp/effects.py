@@ -92,12 +92,14 @@ def pointer_cast(_: Context, op: Op, pointer: Pointer) -> Pointer:
     dtype = numpy_dtype(to)
     have, want = pointer.array.dtype.itemsize, dtype.itemsize
     written = pointer.written
-    if pointer.offset * have % want or (written is not None and want % have):
+    if pointer.offset * have % want:
         raise InputError(f"no {to} begins {pointer.offset * have} bytes from the start of an array of its own")
+    if written is not None and want % have:
+        raise InputError(f"elements of {8 * have} bits of the program's own memory are not parted to {to}")
     raw = pointer.array.view(np.uint8)
     count = raw.size // want
     if written is not None:  # all elements that one is made of
-        written = written[: count * want // have].reshape(count, -1)
+        written = written[: count * want // have].reshape(count, want // have)
     return Pointer(raw[: count * want].view(dtype), pointer.offset * have // want, written)
 
 

@@ -97,9 +97,10 @@ def read(context: Context, pointer: Pointer, where: Array, mask: Array, other: A
     out = np.full(where.shape, ew.literal(other, elem))
     index = addresses(context, pointer, where, mask)
     if context.checks and pointer.written is not None:
-        written = pointer.written[index].reshape(index.size, -1).all(axis=1)
+        written = pointer.written[index]
+        written = written.all(axis=-1) if written.ndim > index.ndim else written
         if not written.all():
-            raise InputError(f"read of uninitialised element {index.reshape(-1)[~written][0]}")
+            raise InputError(f"read of uninitialised element {index[~written][0]}")
     out[mask] = pointer.array[index]
     return out
 

@@ -112,6 +112,12 @@ def test_local_memory_of_bytes_as_words():
         interp.run_program(kernel(one_byte), [], {}, 0)
 
 
+def test_nothing_is_read_of_local_memory():
+    nothing = UNINITIALISED.replace("%m, %z)", "%m, %z, %z)").replace("shape = [2]", "limited = [0], shape = [2]")
+    (got,) = interp.run_program(kernel(nothing), [], {}, 0)
+    assert got.shape == (2,)
+
+
 def test_negative_addresses_do_not_wrap_around():
     text = EXP.replace("(4*p)", "(4*p - 1)")
     with pytest.raises(GraphfuseError, match="element -1 is outside"):
