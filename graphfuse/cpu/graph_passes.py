@@ -7,6 +7,7 @@ from graphfuse.fusion.conv.pad_once import pad_once
 from graphfuse.fusion.conv.winograd import winograd
 from graphfuse.fusion.passes import ATTENTION, BYTES, CHANGES_ROUNDING, for_numerics
 from graphfuse.fusion.precision.lower_precision import lower_precision
+from graphfuse.fusion.products.join_heads import join_heads
 from graphfuse.fusion.products.multiply_vector import multiply_vector
 from graphfuse.fusion.products.repeat_cheap import repeat_cheap
 from graphfuse.fusion.products.search_rows import search_rows
@@ -44,6 +45,7 @@ def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:
     return (
         *passes,
         pad_once,  # when each reader's padding is its last
+        join_heads,
         multiply_vector,
         split_long_reductions,
         search_rows,  # the parts as well

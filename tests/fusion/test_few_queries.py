@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from graphfuse import compiler
 from graphfuse.blockgen.gpu_key_parts import KEYS, key_parts
 from graphfuse.dialects import graph
 from graphfuse.fusion.products.join_heads import join_heads
@@ -14,9 +15,11 @@ from graphfuse.fusion.regions.rules import Rules
 from graphfuse.interp.graph import run
 from graphfuse.ir.core import Func, tensor_of
 from graphfuse.ir.verifier import verify
+from graphfuse.knobs import Options
 from graphfuse.targets.machine import GpuMachine
 from tests.blockgen.cases import CAUSAL, MASK, attention, softmax
-from tests.blockgen.support import Case, check_blocks, graph_func
+from tests.blockgen.support import AVX512, Case, check_blocks, graph_func
+from tests.machine import HOST
 
 GPU = Rules(reads_padded=True)
 
@@ -97,6 +100,11 @@ def test_heads_that_share_keys_are_rows(queries: int, order: str) -> None:
     assert tensor_of(scores.result).shape == (1, 2, 3 * queries, 37)
     assert_same(joined, Case("shared", (), func))
     assert_same(keys_in_parts(joined, lambda *_: 16), Case("shared", (), func))
+    on_cpu = compiler.stages(func, HOST, Options()).regions
+    assert {tensor_of(op.operands[0]).shape for op in on_cpu.walk() if op.kind is graph.contract} == {
+        (1, 2, 3 * queries, 16), (1, 2, 3 * queries, 37),
+    }  # fmt: skip
+    check_blocks(outline(joined)[0], Case("shared", (), func).arrays({}), AVX512)
 
 
 def test_heads_of_nothing_stay_whole() -> None:
