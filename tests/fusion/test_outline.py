@@ -108,6 +108,21 @@ def test_cheap_work_is_done_again_where_few_read_it(function: str, times: int, c
     assert len(kinds(func)) == count
 
 
+def test_times_that_work_is_done_again_are_not_multiplied() -> None:
+    body = "%e0 = graph.neg(%x) : tensor<64xf32>\n"
+    size = 64
+    for i in range(3):
+        body += f"""%r{i} = graph.reshape(%e{i}) {{shape = [{size}, 1]}} : tensor<{size}x1xf32>
+  %b{i} = graph.broadcast(%r{i}) {{shape = [{size}, 4]}} : tensor<{size}x4xf32>
+  %f{i} = graph.reshape(%b{i}) {{shape = [{4 * size}]}} : tensor<{4 * size}xf32>
+  %e{i + 1} = graph.add(%f{i}, %y{i}) : tensor<{4 * size}xf32>
+"""
+        size *= 4
+    params = ", ".join(f"%y{i}: tensor<{64 * 4 ** (i + 1)}xf32>" for i in range(3))
+    func = outlined(f"func @main(%x: tensor<64xf32>, {params}) {{\n  {body}  return(%e3)\n}}\n")
+    assert len(kinds(func)) == 2
+
+
 def test_dead_work_is_no_kernel() -> None:
     func = outlined("""func @main(%x: tensor<4xf32>) {
   %e = graph.exp(%x) : tensor<4xf32>

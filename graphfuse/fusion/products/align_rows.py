@@ -41,10 +41,11 @@ from typing import ClassVar, Protocol
 from graphfuse.dialects import graph
 from graphfuse.fusion.regions.attention import find_attention
 from graphfuse.fusion.regions.dataflow import Dataflow
+from graphfuse.fusion.regions.partition import is_plain_convolution
 from graphfuse.fusion.simplify.fold_constants import Array, array_of, constant, evaluate
 from graphfuse.fusion.simplify.layout import elements_of
 from graphfuse.fusion.simplify.simplify_movement import grown, reshaped, sliced
-from graphfuse.ir.core import Func, Op, Trait, Value, attr_int, attr_ints, dims_of, remade, tensor_of
+from graphfuse.ir.core import Func, Op, Trait, Value, attr_int, attr_ints, remade, tensor_of
 from graphfuse.ir.rewrite import Replacement, common_subexpressions, dead_code, readers, rebuild
 from graphfuse.ir.types import BF16, F16
 from graphfuse.symbolic import exact_div, product, static
@@ -125,14 +126,6 @@ def _is_spread(x: Value) -> bool:
     return False
 
 
-def _is_bare(op: Op) -> bool:
-    """Whether it is a convolution as kernels make them: channels last, of an image that has what is around it."""
-    if op.kind is not graph.conv or op.attrs.get("layout") != "nhwc":
-        return False
-    around = any((*dims_of(op.attrs["low"]), *dims_of(op.attrs["high"])))
-    return not around and all(d == 1 for d in attr_ints(op, "input_dilation"))
-
-
 def copy_rows(func: Func, costs: Costs | None = None) -> Func:
     """Copy the operands of products for which that costs less; without costs all whose last dim is no whole sectors."""
     attention = {op for found in find_attention(Dataflow(func.body)) for op in (found.scores, found.output)}
@@ -140,7 +133,7 @@ def copy_rows(func: Func, costs: Costs | None = None) -> Func:
     users = readers(func)
 
     def visit(old: Op, new: Op) -> Replacement | None:
-        if old.kind is not graph.contract and (not costs or not _is_bare(old)):
+        if old.kind is not graph.contract and (not costs or not is_plain_convolution(old)):
             return None
         if old in attention:
             return None

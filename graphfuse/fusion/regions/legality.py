@@ -295,11 +295,19 @@ def why_not_absorb(flow: Dataflow, group: Group, consumer: Group, alone: bool) -
 
 FEW_TIMES = 4
 """So often work is done again rather than stored and read: images of twice the height and width."""
+MOST_CHEAP = 4
+"""Ops of such work, each of which may read another operand as often."""
 
 
 def is_cheap(group: Group) -> bool:
-    """Whether doing its work a few times takes no longer than to store and read what it gives."""
-    return all(op.kind in _CHEAP for op in group.ops)
+    """Whether doing its work a few times takes no longer than to store and read what it gives.
+
+    Work that itself is done several times for each result is not: times would be multiplied.
+    """
+    size = product(group.domain)
+    return len(group.ops) <= MOST_CHEAP and all(
+        op.kind in _CHEAP and product(tensor_of(op.result).shape) == size for op in group.ops
+    )
 
 
 def _reads_few_times(flow: Dataflow, group: Group, consumer: Group) -> bool:
@@ -308,12 +316,12 @@ def _reads_few_times(flow: Dataflow, group: Group, consumer: Group) -> bool:
     seen: set[Value] = set()
     for op in consumer.ops:
         for source, path in _read_of(flow, op, group):
-            joins = op.kind in (graph.concat, graph.pad, graph.broadcast) or op.has(Trait.ELEMENTWISE)
-            repeats = [o for o in (*path, op) if o.kind is graph.broadcast]
+            joins = op.kind in (graph.concat, graph.pad) or op.has(Trait.ELEMENTWISE)
+            repeats = [o for o in path if o.kind is graph.broadcast]
             if not joins or source in seen or any(o.kind not in _REORDERED for o in path if o not in repeats):
                 return False
             if repeats:
-                often = exact_div(product(tensor_of(op.result).shape), product(tensor_of(source).shape))
+                often = exact_div(product(consumer.domain), product(tensor_of(source).shape))
                 if not isinstance(often, int) or often > times:
                     return False
             seen.add(source)

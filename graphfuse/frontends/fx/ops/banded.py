@@ -66,8 +66,6 @@ def mapped(c: Call, x: Value, axes: Mapping[int, Taps]) -> Value:
         if taps.are_copies and (view := moved(c.e, x, axis, taps.at[0])) is not None:
             x = view
             del axes[axis]
-    if not axes:
-        return c.wide(x)
     terms = {axis: [*_terms(c, taps)] for axis, taps in axes.items()}
     together = math.prod(map(len, terms.values())) <= MOST_TOGETHER
     if len(axes) > 1 and not (together and all(t.is_formula for line in terms.values() for t in line)):
