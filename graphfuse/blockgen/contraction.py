@@ -29,7 +29,7 @@ from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator, lane_over
 from graphfuse.blockgen.index import Index, coefficient, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, digits, for_row_tiles, nest, programs
-from graphfuse.blockgen.moved_bytes import RowSums, is_moved, move_bytes, move_words, other_kind
+from graphfuse.blockgen.moved_bytes import RowSums, flips_signs, move_bytes, move_words, other_kind
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import (
     FOUR,
@@ -105,7 +105,7 @@ class ContractionKernel:
     """Taps of a window up to which none is in a loop."""
     words: Words | None = None
     """How halves are multiplied as words, if they are."""
-    is_moved = False
+    flips_signs = False
     """Whether panels have bytes of the other kind."""
     row_sums: RowSums | None = None
     """What is taken off the sums of bytes of one kind, if panels have them as the other kind."""
@@ -208,7 +208,7 @@ class ContractionKernel:
         # what has panels of its own first
         self.outer = sorted((i for i in outer if i not in self.shared), key=lambda i: not self.in_rhs[i])
         self.owners = sum(self.in_rhs[i] for i in self.outer)
-        self.is_moved = is_moved(self, lhs)
+        self.flips_signs = flips_signs(self, lhs)
 
     def _tiles(self, lhs: Accesses, row: str, stride: Dim, vectors: int, *, narrow: bool) -> list[MatmulTile]:
         """Those of vectors; and which operands are packed, and in slabs."""
@@ -216,10 +216,12 @@ class ContractionKernel:
         if self.has_slabs():
             self.widens = narrow and not (elements == {BF16} and kernel.machine.multiplies_pairs)
             self.slabs = slabs_of(self.extents, SLAB_BYTES // self.panel_elem.bytes)
+            if self.in_fours and self.slabs is not None:
+                self.slabs = self.slabs.whole_words(FOUR)
             self.packs_rows = self._worth_packing_rows(lhs, row)
         far = isinstance(self.rows, int) and self.rows >= SLAB_ROWS and self._is_far(self.rhs_reads)
         if far or self.widens:
-            self.streams_panels = self.contiguous and self._is_large(self.work.rhs)
+            self.streams_panels = self.contiguous and not self.in_fours and self._is_large(self.work.rhs)
             self.contiguous = False
         if self.slabs is None and self.has_slabs() and (self.packs_rows or not self.contiguous):
             self.slabs = Slabs.whole(self.extents)
@@ -251,7 +253,7 @@ class ContractionKernel:
     def panel_elem(self) -> Scalar:
         """Of what is packed: floats as they are multiplied, so that none is widened more than once."""
         elem = element_of(self.work.rhs)
-        if self.is_moved:
+        if self.flips_signs:
             return other_kind(elem)
         return I32 if self.words is not None else accumulator(elem) if self.widens else elem
 
@@ -344,7 +346,7 @@ class ContractionKernel:
         grid, (*at, shared_at, row_at) = programs(kernel, extents)
         panel_block = at.pop(self.owners)
         block_rows = None if row_block is None else (row_at, row_block)
-        if self.is_moved:
+        if self.flips_signs:
             self.row_sums = RowSums.made(self, tuple(at), block_rows)
 
         def each_panel(body: Callable[[Dim, Dim], None]) -> None:
@@ -607,7 +609,9 @@ class ContractionKernel:
             return None
         shape = (depth.total, self.width)
         if self.in_fours:
-            shape = (exact_div(depth.total, FOUR) or 0, self.width, FOUR)
+            fours = exact_div(depth.total, FOUR)
+            assert fours is not None, "slabs are whole fours"
+            shape = (fours, self.width, FOUR)
         pointer = self.kernel.ev.emit(block.alloc, elem=self.panel_elem, count=depth.total * self.width)
         leaf = Leaf(pointer, strides_of(shape), shape)
         self.pack(first, at, depth, leaf)
@@ -635,7 +639,7 @@ class ContractionKernel:
             lane, column = self.lane(first) if len(starts) == 1 else lane_over(self.kernel.space, turned, start)
             position, to = self.position(at, 0, column), self.packed_at(leaf, start + sym(lane.name))
             if self.in_fours:
-                through = move_bytes if self.is_moved else None
+                through = move_bytes if self.flips_signs else None
                 pack_panel(self.kernel, work, position, lane, depth, to, together=FOUR, beside=True, through=through)
             else:
                 pack_panel(self.kernel, work, position, lane, depth, to, order, turned)
@@ -658,10 +662,10 @@ class ContractionKernel:
         size = min(SIDE, lane.extent) if along_k else lane.extent
         for start in range(0, lane.extent, size):
             limit = None if lane.limit is None else lane.limit - start
-            some = Lane(lane.name, size, limit)
+            some = Lane(lane.name, min(size, lane.extent - start), limit)
             index = self.position(at, 0, substitute(column, {lane.name: start + sym(lane.name)}))
             to = self.packed_at(leaf, start + sym(lane.name))
-            move = move_words if self.is_moved else None
+            move = move_words if self.flips_signs else None
             pack_words(self.kernel, self.word_work, index, some, depth, to, move, along_k=along_k, rows_first=False)
 
     def _whole_vectors(self, leaf: Leaf, lanes: int, columns: int, depth: Depth) -> list[int]:

@@ -304,7 +304,7 @@ class Evaluator:
 
     def _load_repeated(self, leaf: Leaf, index: Index, offset: Dim) -> Value | None:
         """What lanes read that are runs: one element for each run, or the same ones for all. None for other memory."""
-        if len(self.lanes) != 1 or self._mask is not None:
+        if len(self.lanes) != 1 or self._mask is not None or self.lanes[0].bounded:  # what lies past a bound is 0
             return None
         if leaf.strides == strides_of(leaf.shape):  # digits that go together are one number there
             leaf, index = replace(leaf, strides=(1,), shape=(product(leaf.shape),), offset=0), (offset,)

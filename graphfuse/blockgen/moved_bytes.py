@@ -36,7 +36,7 @@ FIRST_BITS = -0x7F7F7F80
 """Of the four bytes of a word."""
 
 
-def is_moved(contraction: ContractionKernel, lhs: Accesses) -> bool:
+def flips_signs(contraction: ContractionKernel, lhs: Accesses) -> bool:
     """Whether panels have the other kind of bytes: where both factors are of one, and rows are dense along k."""
     machine, k_dims = contraction.kernel.machine, contraction.k_dims
     elems = {element_of(contraction.work.lhs), element_of(contraction.work.rhs)}

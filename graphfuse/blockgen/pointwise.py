@@ -35,7 +35,7 @@ from graphfuse.symbolic import Dim, ceildiv, minimum, product, static, sym
 SHORTEST_SIDE = 4
 """Elements of a dim whose tiles are turned in registers (`cpu/lower_memory.py`); fewer where edges would be masks."""
 MOST_EDGES = 4
-"""Of a dim that is turned whose parts have tiles of their own: code grows with each."""
+"""Of a dim that is turned, its ends included, whose parts have tiles of their own: code grows with each."""
 MAX_PARTS = 64
 """Operands side by side in the innermost dim that get tiles of their own; code grows with each."""
 ACCUMULATORS = 4
@@ -104,15 +104,18 @@ def _summed(op: Op) -> int:
 
 def _turned(found: Accesses, dims: Sequence[Merged], names: Sequence[str], vector: int) -> int | None:
     """The outer dim along which something read is dense that is far apart along the innermost one; static dims."""
-    inner, least = dims[-1], 2 if found.edges else SHORTEST_SIDE
-    if not isinstance(inner.extent, int) or inner.extent < least:
+    inner = dims[-1]
+    if not isinstance(inner.extent, int):
         return None
     for offset in found.offsets:
         far = coefficient(offset, names[inner.last])
         if not isinstance(far, int) or far < vector:
             continue
         for i, d in enumerate(dims[:-1]):
-            if isinstance(d.extent, int) and d.extent >= least and coefficient(offset, names[d.last]) == 1:
+            if not isinstance(d.extent, int) or coefficient(offset, names[d.last]) != 1:
+                continue
+            least = 2 if len(_cuts(found, names[d.last], d.extent)) > 2 else SHORTEST_SIDE
+            if min(d.extent, inner.extent) >= least:
                 return i
     return None
 
@@ -122,7 +125,8 @@ class _Squares:
     """One program for some positions of dim `dense` and a chunk of the innermost; tiles are vectors either way.
 
     Programs go along `dense` first: the next one reads the next cache line of the same pages. The last tiles are
-    moved back over others where they would not be full. No tile lies on both sides of an edge along `dense`.
+    moved back over others where they would not be full. No tile lies on both sides of an edge along `dense`, unless
+    there are many.
     """
 
     kernel: Kernel

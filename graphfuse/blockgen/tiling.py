@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphfuse.dialects import graph
 from graphfuse.ir.core import Op
@@ -114,6 +114,12 @@ class Slabs:
         """All there is, as one slab."""
         known = tuple(static(d) for d in extents)
         return Slabs(known, 0, known[0])
+
+    def whole_words(self, per: int) -> Slabs:
+        """Slabs that end between words, which are `per` places of the innermost loop each."""
+        if self.is_one or self.level < len(self.extents) - 1:
+            return self
+        return replace(self, size=-(-self.size // per) * per)
 
     @property
     def depth(self) -> int:

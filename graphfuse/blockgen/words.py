@@ -89,8 +89,7 @@ def choose_words(contraction: ContractionKernel, lhs: Accesses) -> Words | None:
     slabs, packs_rows = None, not (rows_along_k and left_even)
     if contraction.has_slabs(packs=True):
         slabs = slabs_of(contraction.extents, SLAB_HALVES) or Slabs.whole(contraction.extents)
-        if slabs.level == len(slabs.extents) - 1 and not slabs.is_one:
-            slabs = replace(slabs, size=slabs.size + slabs.size % PAIR)
+        slabs = slabs.whole_words(PAIR)
         apart = [
             coefficient(left, names[d.last])
             for d, used in zip(contraction.dims, contraction.in_lhs, strict=True)

@@ -15,7 +15,7 @@ from graphfuse.ir.core import Block, Func, Op, Params, Value, tensor_of
 from graphfuse.ir.dense import Dense, numpy_dtype
 from graphfuse.ir.types import I8, I32, U8, Scalar, Tensor
 from graphfuse.targets.machine import Machine
-from tests.blockgen.support import AVX512, Case, check_blocks, lowered, region_ops
+from tests.blockgen.support import AVX2, AVX512, Case, check_blocks, lowered, region_ops
 from tests.machine import HOST
 
 
@@ -97,21 +97,36 @@ def test_a_panel_of_bytes_is_packed_by_lanes(spec: str, rows: int, columns: int)
     check_blocks(made, inputs, AVX512)
 
 
+SHAPES = [
+    ("mk,nk->mn", (37, 132), (70, 132)),
+    ("mk,kn->mn", (37, 132), (132, 70)),
+    ("nk,mk->mn", (20, 36), (9, 36)),
+    ("mk,nk->mn", (5, 64), (24, 64)),  # one panel that is no square of words
+    ("mk,nk->mn", (59, 1600), (20, 1600)),  # two slabs
+    ("mk,nk->mn", (60, 2004), (16, 2004)),  # whose halves are no fours
+    ("mk,kn->mn", (60, 2004), (2004, 16)),
+    ("mk,nk->mn", (70, 512), (33, 512)),  # blocks of rows, where the cache is small
+    ("bmk,bnk->bmn", (2, 19, 24), (2, 33, 24)),
+]
+SHARED = ("bmk,cnk->bcmn", (2, 60, 32), (3, 20, 32))
+"""A panel for several places of rows, whose bytes stay as they are."""
+
+
+@pytest.mark.parametrize("machine", [AVX512, AVX2], ids=["avx512", "avx2"])
+@pytest.mark.parametrize(("spec", "x", "w"), [*SHAPES, SHARED])
+def test_bytes_are_packed_for_any_panel(spec: str, x: tuple[int, ...], w: tuple[int, ...], machine: Machine) -> None:
+    func, inputs = function(spec, x, w, known=False)
+    machine = replace(machine, l2_bytes=16 << 10)
+    check_blocks(lowered(Case("bytes", ("contraction",), func), machine), inputs, machine)
+
+
+@pytest.mark.parametrize("width", [AVX512, AVX2], ids=["avx512", "avx2"])
 @pytest.mark.parametrize("elem", [I8, U8])
-@pytest.mark.parametrize(
-    ("spec", "x", "w"),
-    [
-        ("mk,nk->mn", (37, 132), (70, 132)),
-        ("mk,kn->mn", (37, 132), (132, 70)),
-        ("mk,nk->mn", (3, 64), (40, 64)),  # fewer rows than a tile
-        ("mk,nk->mn", (275, 1220), (33, 1220)),  # slabs of k, and blocks of rows
-        ("bmk,bnk->bmn", (2, 19, 24), (2, 33, 24)),
-    ],
-)
+@pytest.mark.parametrize(("spec", "x", "w"), SHAPES)
 def test_bytes_of_one_kind_are_packed_as_the_other(
-    elem: Scalar, spec: str, x: tuple[int, ...], w: tuple[int, ...]
+    elem: Scalar, spec: str, x: tuple[int, ...], w: tuple[int, ...], width: Machine
 ) -> None:
-    machine = replace(AVX512, mixes_bytes=True)
+    machine = replace(width, mixes_bytes=True, l2_bytes=16 << 10)
     func, inputs = function(spec, x, w, known=False, elems=(elem, elem))
     made = lowered(Case("bytes", ("contraction",), func), machine)
     (kernel,) = check_blocks(made, inputs, machine)

@@ -60,3 +60,26 @@ def test_values_of_each_of_both_dims() -> None:
 def test_a_row_of_whole_vectors_is_not_joined_with_the_next() -> None:
     func = graph_func("x: 50x16xf32, s: 16xf32", "b = broadcast(s) {shape = [50, 16]}; y = add(x, b); return(y)")
     assert stored_and_gathered(func, "avx512") == (16, 0)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(("rows", "more"), [(9000, 5), (300, 5), (31, 1)])
+def test_what_lies_behind_values_that_repeat_is_padding(machine: str, rows: int, more: int) -> None:
+    func = graph_func(
+        "s: 2xf32",
+        f"b = broadcast(s) {{shape = [{rows}, 2]}}; q = reshape(b) {{shape = [{2 * rows}]}}; "
+        f"p = pad(q) {{low = [0], high = [{more}], value = 0.0}}; y = neg(p); return(y)",
+    )
+    assert stored_and_gathered(func, machine)
+
+
+@pytest.mark.parametrize("rows", [1, 8, 30])
+def test_a_run_that_is_cut_off(rows: int) -> None:
+    func = graph_func(
+        "x: (r)xf32",
+        "e = reshape(x) {shape = [(r), 1]}; b = broadcast(e) {shape = [(r), 2]}; q = reshape(b) {shape = [(2*r)]}; "
+        "c = slice(q) {starts = [0], sizes = [(2*r - 1)], steps = [1]}; "
+        "p = pad(c) {low = [0], high = [4], value = 0.0}; y = neg(p); return(y)",
+        "r in 1..64",
+    )
+    assert stored_and_gathered(func, "avx512", r=rows)
