@@ -99,8 +99,8 @@ class Evaluator:
         self._mask: Value | None = None
         self.unrolled_taps = 4
         """Of a window along one dim, at most: more are a loop."""
-        self.accumulators = 0
-        """Elements of partial results of a loop, at least: with fewer lanes there are several of each."""
+        self.chains = 1
+        """Partial results of a sum's innermost loop: one number for all tiles, so columns alike have sums alike."""
 
     # scopes
 
@@ -588,7 +588,7 @@ class Evaluator:
             left_over = mod(first, run)
             return acc if left_over == 0 else plus_run(count * run, left_over, acc)
 
-        chains = max(1, self.accumulators // math.prod(shape or (1,)))
+        chains = self.chains
 
         def chain(carried: Sequence[Value]) -> list[Sequence[Value]]:
             return [carried[i : i + len(sums)] for i in range(0, len(carried), len(sums))]

@@ -66,7 +66,6 @@ def emit(kernel: Kernel) -> Func:
     outer, inner = dims[:-1], dims[-1]
     if (dense := _turned(found, dims, names, vector)) is not None:
         return _Squares(kernel, walk, dims, dense, vector).emit(cost)
-    kernel.ev.accumulators = ACCUMULATORS * vector
     chunks: Dim = 1
     extent, most = inner.extent, core.chunk // unit * unit
     if not isinstance(extent, int) or extent > most:
@@ -87,7 +86,9 @@ def emit(kernel: Kernel) -> Func:
         kernel.store_outputs(merged_index(len(domain), dims, (*at, position)), domain)
 
     cuts = _cuts(found, names[inner.last], size) if isinstance(size, int) else []
-    for piece in _cut_pieces(cuts, width, unit) if 1 < len(cuts) - 1 <= MAX_PARTS else pieces(size, width, unit):
+    tiles = _cut_pieces(cuts, width, unit) if 1 < len(cuts) - 1 <= MAX_PARTS else pieces(size, width, unit)
+    ev.chains = max(1, ACCUMULATORS * vector // max((p.width for p in tiles), default=vector))
+    for piece in tiles:
         for_piece(kernel, piece, store, start=start)
     per_program = extent if chunks == 1 else most
     return kernel.finish(grid, per_program * max(1, round(cost * 16)) // 16)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from graphfuse.blockgen.lower import lower_region
 from graphfuse.dialects import block
 from graphfuse.ir.core import Func, tile_of
 from graphfuse.ir.types import Tile
-from tests.blockgen.support import MACHINES, Case, check_blocks, graph_func, lowered
+from tests.blockgen.support import MACHINES, Case, check_blocks, graph_func, launched, lowered, region_ops
 
 
 def stored_and_gathered(func: Func, machine: str, **symbols: int) -> tuple[int, int]:
@@ -83,3 +85,20 @@ def test_a_run_that_is_cut_off(rows: int) -> None:
         "r in 1..64",
     )
     assert stored_and_gathered(func, "avx512", r=rows)
+
+
+@pytest.mark.parametrize("columns", [16, 40, 72, 100])
+def test_columns_that_are_alike_have_alike_sums(columns: int) -> None:
+    """Whatever tile they are in: softmax of equal logits is not to depend on where they lie."""
+    func = graph_func(
+        f"x: 1x13x13x{columns}xf32, w: 1x1x1x{columns}xf32",
+        """r = reduce(x) {axes = [1, 2], keepdims = true, kind = "sum"}; y = mul(r, w); return(y)""",
+    )
+    machine = MACHINES["avx512"]
+    column = np.random.default_rng(1).normal(size=(1, 13, 13, 1)).astype(np.float32) * 1e3
+    arrays = [np.repeat(column, columns, 3), np.ones((1, 1, 1, columns), np.float32)]
+    made = lowered(Case("alike", (), func), machine)
+    (region,) = region_ops(made)
+    kernel = lower_region(region, "k", {}, machine)
+    (got,) = launched(kernel, region, arrays, {})
+    assert len(np.unique(got)) == 1
