@@ -14,17 +14,18 @@ The pointwise parts (scale, masks, guards) are whatever the region's body says.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from graphfuse.blockgen.access import as_index, dim_names
 from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator, lane_over
 from graphfuse.blockgen.index import Index, coefficient
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
-from graphfuse.blockgen.loops import AtIndex, Carried, Fold, RowTiles, fold_row, for_piece, for_row_tiles, programs
+from graphfuse.blockgen.loops import Carried, Fold, RowTiles, fold_row, for_row_tiles, programs, row_tiles
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import Depth, Product, accumulate, column_lane, pack_panel, product_of, store_results
-from graphfuse.blockgen.tiling import MatmulTile, matmul_tiles, pieces
+from graphfuse.blockgen.tiling import MatmulTile, matmul_tiles
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Value, made_of
 from graphfuse.symbolic import Dim, ceildiv, floordiv, product, sym
@@ -227,12 +228,7 @@ class AttentionKernel:
 
     def _row_tiles(self, row: Dim) -> RowTiles:
         """Tiles over the keys of one row of scores."""
-
-        def run(body: AtIndex, init: Callable[[tuple[int, ...]], Carried]) -> Iterator[Carried]:
-            for piece in pieces(self.keys, self.lanes * 4, self.lanes):
-                yield for_piece(self.kernel, piece, lambda at, c: body(self._index(row, at), c), init((piece.width,)))
-
-        return run
+        return row_tiles(self.kernel, self.keys, self.lanes, partial(self._index, row))
 
     # the second contraction
 

@@ -331,20 +331,15 @@ class Evaluator:
                 return self.repeated(self.load(leaf, index), times)
         if run.name not in names and run.extent > 1:
             with self.lanes_as(one):
-                return self._again(self.load(leaf, index), run.extent)
+                return self.repeated(self.load(leaf, index), run.extent, whole=True)
         return None
 
-    def _again(self, tile: Value, times: int) -> Value:
-        """A tile of one dim so many times, one behind the other."""
+    def repeated(self, tile: Value, times: int, *, whole: bool = False) -> Value:
+        """Each element of a tile of one dim, or the `whole` tile, so many times, one after the other."""
         (size,) = tile_of(tile).shape
-        row = self.emit(block.reshape, tile, shape=(1, size))
-        return self.emit(block.reshape, self.emit(block.broadcast, row, shape=(times, size)), shape=(times * size,))
-
-    def repeated(self, tile: Value, times: int) -> Value:
-        """Each element of a tile of one dim so many times, one after the other."""
-        (size,) = tile_of(tile).shape
-        column = self.emit(block.reshape, tile, shape=(size, 1))
-        return self.emit(block.reshape, self.emit(block.broadcast, column, shape=(size, times)), shape=(size * times,))
+        one, shape = ((1, size), (times, size)) if whole else ((size, 1), (size, times))
+        square = self.emit(block.broadcast, self.emit(block.reshape, tile, shape=one), shape=shape)
+        return self.emit(block.reshape, square, shape=(size * times,))
 
     def _start(self, offset: Dim) -> Dim:
         """Where the first lanes are."""

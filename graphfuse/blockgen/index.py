@@ -193,8 +193,9 @@ class IndexSpace:
         """Pairs (high digit, what it makes with `mod(a, b)`) that may occur in `dim`."""
         divisions = [(a, b), *_of_one_division(a, b)]
         quotients = [floordiv(*division) for division in divisions]
-        quotients += [self._divided("floordiv", *division) for division in divisions]
         yield from ((quotient, a) for quotient in quotients)
+        quotients += [self._divided("floordiv", *division) for division in divisions]
+        yield from ((quotient, a) for quotient in quotients[len(divisions) :])
         for monomial, _ in dim.terms:
             for atom, _ in monomial:
                 if isinstance(atom, Call) and atom.fn == "mod" and atom.args[0] in quotients:

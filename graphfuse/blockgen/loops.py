@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -68,6 +68,16 @@ def for_piece(kernel: Kernel, piece: Piece, body: AtPosition, init: Carried = ()
             return body(position, carried)
 
     return ev.loop("t", piece.count, tile, init)
+
+
+def row_tiles(kernel: Kernel, extent: Dim, lanes: int, index: Callable[[Dim], Index]) -> RowTiles:
+    """Tiles of up to four vectors along one dim, whose positions are at `index`."""
+
+    def run(body: AtIndex, init: Callable[[tuple[int, ...]], Carried]) -> Iterator[Carried]:
+        for piece in pieces(extent, 4 * lanes, lanes):
+            yield for_piece(kernel, piece, lambda at, c: body(index(at), c), init((piece.width,)))
+
+    return run
 
 
 def side_by_side(

@@ -18,16 +18,13 @@ from graphfuse.blockgen.access import Accesses, merged_index
 from graphfuse.blockgen.evaluate import Evaluator, Lane, Leaf, lane_over
 from graphfuse.blockgen.index import Index, coefficient
 from graphfuse.blockgen.kernel import element_of
-from graphfuse.blockgen.loops import AtIndex, Carried, Fold, fold_row, for_piece, for_row_tiles
-from graphfuse.blockgen.tiling import pieces
+from graphfuse.blockgen.loops import Fold, fold_row, for_row_tiles, row_tiles
 from graphfuse.dialects import block
 from graphfuse.ir.core import Value, tile_of
 from graphfuse.ir.types import I8, I32, U8, Scalar
 from graphfuse.symbolic import Dim
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from graphfuse.blockgen.contraction import ContractionKernel
 
 FIRST_BIT = 0x80
@@ -93,15 +90,11 @@ class RowSums:
         contraction, ev = self.contraction, self.contraction.kernel.ev
         work, (dim,) = contraction.work, contraction.k_dims
         index, lanes = contraction.position(at, row, 0), contraction.kernel.machine.lanes(I32)
-        assert isinstance(dim.extent, int)
 
         def byte(k: Dim) -> Value:
             return ev.cast(ev.value(work.lhs, work.lhs_at(index, merged_index(len(work.depth), [dim], (k,)))), I32)
 
-        def tiles(step: AtIndex, start: Callable[[tuple[int, ...]], Carried]) -> Iterator[Carried]:
-            for piece in pieces(dim.extent, 4 * lanes, lanes):
-                yield for_piece(contraction.kernel, piece, lambda k, c: step((k,), c), start((piece.width,)))
-
+        tiles = row_tiles(contraction.kernel, dim.extent, lanes, lambda k: (k,))
         (total,) = fold_row(ev, tiles, [Fold("sum", I32, lambda k: byte(k[0]))])
         by = FIRST_BIT if element_of(work.lhs).is_signed else -FIRST_BIT
         ev.store(self.leaf, (row - self.first,), ev.emit(block.mul, total, ev.const(by, I32)))
