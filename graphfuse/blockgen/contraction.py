@@ -41,7 +41,7 @@ from graphfuse.blockgen.products import (
     pack_panel,
     product_of,
     store_results,
-    sum_in_runs,
+    sum_in_steps,
 )
 from graphfuse.blockgen.slabs import Tiles, emit_by_slabs
 from graphfuse.blockgen.tiling import (
@@ -583,17 +583,19 @@ class ContractionKernel:
 
     def _long_sum(self, step: Callable[[Index, Value, Read], Value], start: Value) -> Value:
         """`step` along all of k, several at a time."""
-        ev, extents = self.kernel.ev, self._depth().extents
+        extents = self._depth().extents
         last = extents[-1]
-        count = next((n for n in self.at_once if isinstance(last, int) and last % n == 0), 1)
+        count = 1
+        if self.at_once and isinstance(last, int):
+            count = next((n for n in self.at_once if last % n == 0), min(last, self.at_once[0]))
 
-        def several(at: Index, total: Value) -> Value:
+        def several(at: Index, count: int, total: Value) -> Value:
             read: Read = {}
             for i in range(count):
-                total = step((*at[:-1], count * at[-1] + i), total, read)
+                total = step((*at[:-1], at[-1] + i), total, read)
             return total
 
-        return sum_in_runs(ev, (*extents[:-1], floordiv(last, count)), count, start, several)
+        return sum_in_steps(self.kernel.ev, extents, count, start, several)
 
     def _window(self) -> tuple[int, list[tuple[int, ...]]] | None:
         """How many dims of a short window are loops, and the places along the others; None for other windows."""

@@ -109,7 +109,7 @@ class GpuContraction(ContractionKernel):
     """One contraction on a GPU, or several that share an operand: each has an accumulator."""
 
     most_unrolled = 16  # more loads in a row than registers hold are all begun before the first is awaited
-    at_once = (8, 7, 6, 5, 4, 3, 2)  # and fewer leave each turn of a loop to wait for memory
+    at_once = (8, 7, 6, 5, 4)  # and fewer leave each turn of a loop to wait for memory
 
     def _tile(self, lhs: Accesses, names: Sequence[str]) -> None:
         """The roles of the dims: rows (in lhs only), columns (in rhs only), and those that are neither."""

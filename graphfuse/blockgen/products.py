@@ -254,6 +254,24 @@ def sum_in_runs(
     return nest(ev, loops[:level], line, (start,))[0]
 
 
+def sum_in_steps(
+    ev: Evaluator, loops: Sequence[Dim], step: int, start: Value, terms: Callable[[Index, int, Value], Value]
+) -> Value:
+    """`terms(at, count, sum)` over nested loops: `step` places from `at` along the innermost, then those left there."""
+    if not loops:
+        return terms((), 1, start)
+    *outer, last = loops
+    rest = last % step if isinstance(last, int) else 0
+    steps = (*outer, floordiv(last, step))
+    total = sum_in_runs(ev, steps, step, start, lambda at, c: terms((*at[:-1], at[-1] * step), step, c))
+    if not rest:
+        return total
+    if not outer:
+        return terms((last - rest,), rest, total)
+    left = sum_in_runs(ev, outer, rest, start, lambda at, c: terms((*at, last - rest), rest, c))
+    return ev.emit(block.add, total, left)
+
+
 def accumulate(
     kernel: Kernel, work: Product, index: Index, rows: Lane, lanes: Lane, depth: Depth,
     packed: Callable[[Dim], tuple[Leaf, Index]] | None = None,
@@ -284,19 +302,7 @@ def accumulate(
             b = ev.shaped(b, (step, lanes.extent))
         return ev.emit(block.dot, *of_one_element(kernel, a, b), carried)
 
-    if not depth.extents:
-        return multiply((), 1, start)
-    *outer, last = depth.extents
-    step = depth.step
-    rest = last % step if isinstance(last, int) else 0
-    loops = (*outer, last // step)
-    total = sum_in_runs(ev, loops, step, start, lambda at, c: multiply((*at[:-1], at[-1] * step), step, c))
-    if not rest:
-        return total
-    if not outer:
-        return multiply((last - rest,), rest, total)
-    left = sum_in_runs(ev, outer, rest, start, lambda at, c: multiply((*at, last - rest), rest, c))
-    return ev.emit(block.add, total, left)
+    return sum_in_steps(ev, depth.extents, depth.step, start, multiply)
 
 
 def of_one_element(kernel: Kernel, a: Value, b: Value) -> tuple[Value, Value]:

@@ -67,6 +67,8 @@ LARGE = {
     "symbolic": Size("(n)", "192", "128", (1, 200)),
 }
 """For tiles of warpgroups."""
+SHORT_SUMS = {"odd": Size("67", "61", ""), "symbolic": Size("(n)", "30", "", (0, 1, 50))}
+"""Terms that threads go over, several at a time."""
 MANY_ROWS = {"odd": Size("2601", "3", ""), "symbolic": Size("(n)", "7", "", (0, 1, 2100))}
 
 VIEWS = {
@@ -133,6 +135,8 @@ KINDS = {
         "contraction", MULTIPLIED, 'o = contract(@V, y) {spec = "mk,nk->mn", elem = @W}; return(o)', "y: @Nx@Cx@E",
         views=("plain",), instruction={"sm_80": MMA}),
     "vector": Kind("contraction", NUMBERS, 'o = contract(@V, y) {spec = "mk,k->m"}; return(o)', "y: @Cx@E"),
+    "short_sums": Kind("contraction", NUMBERS, 'o = contract(@V, y) {spec = "mk,k->m"}; return(o)', "y: @Cx@E",
+                       views=("permuted", "flipped"), sizes=SHORT_SUMS, multiprocessors=1),
     "warpgroups": Kind(
         "contraction", MULTIPLIED, 'o = contract(@V, y) {spec = "mk,nk->mn", elem = @W}; return(o)', "y: @Nx@Cx@E",
         views=("plain", "permuted", "flipped"), sizes=LARGE, multiprocessors=1, empty=False,
