@@ -7,7 +7,7 @@ forbids merging (a bound check, an iota, a data-dependent or non-affine index).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graphfuse.blockgen.index import Index, IndexSpace, coefficient, linear, reshape_index, strides_of
@@ -181,21 +181,29 @@ class Walk:
             return self._joined(barriers, self._moves_nothing)
         return out
 
-    def last_run(self, dims: Sequence[Merged], shorter: int = 0) -> tuple[Merged, Merged] | None:
+    def last_run(
+        self, dims: Sequence[Merged], shorter: int = 0, stored: Collection[Value] = ()
+    ) -> tuple[Merged, Merged] | None:
         """The last two dims, if they are one in all memory that has the second, whose size is known.
 
         What varies along the first alone has one element for each run of the second: a value of a group of channels.
-        Where that is `shorter` than so many, what varies along the second alone is the same for all runs: a value of
-        each of a few channels.
+        Where that is `shorter` than so many, what varies along the second alone is the same for all runs, a value of
+        each of a few channels, and runs of what is not `stored` may lie apart: a few columns of wider rows.
         """
         if len(dims) < 2 or not isinstance(extent := dims[-1].extent, int) or extent == 0:
             return None
         left, run = dims[-2:]
         outer, inner = self.names[left.last], self.names[run.last]
-        steps = ((coefficient(offset, outer), coefficient(offset, inner)) for offset in self.found.offsets)
-        may_repeat = extent < shorter
-        is_one = all(c == 0 or (c is not None and (by == c * extent or (may_repeat and by == 0))) for by, c in steps)
-        return (left, run) if is_one and self.found.opaque.isdisjoint((outer, inner)) else None
+
+        def is_one(offset: Dim, value: Value) -> bool:
+            by, c = coefficient(offset, outer), coefficient(offset, inner)
+            if c is None or by is None:
+                return c == 0
+            may_be_apart = by == 0 or (c == 1 and value not in stored)
+            return c == 0 or by == c * extent or (extent < shorter and may_be_apart)
+
+        every = all(map(is_one, self.found.offsets, self.found.of))
+        return (left, run) if every and self.found.opaque.isdisjoint((outer, inner)) else None
 
     def apart(self, least: int) -> tuple[Walk, Callable[[Index], Index]]:
         """The walk over both digits of each dim of which one runs side by side in some memory, for `least` elements.

@@ -332,7 +332,12 @@ class Evaluator:
         if run.name not in names and run.extent > 1:
             with self.lanes_as(one):
                 return self.repeated(self.load(leaf, index), run.extent, whole=True)
-        return None
+        offset = self.space.simplify(linear(index, leaf.strides) + leaf.offset)
+        with self.lanes_as(run, one):
+            strides = self._lane_strides(offset)
+            if strides is None or strides[0] == 0 or strides[1] != 1:
+                return None
+            return self.emit(block.reshape, self.load(leaf, index), shape=(lane.extent,))  # runs that lie apart
 
     def repeated(self, tile: Value, times: int, *, whole: bool = False) -> Value:
         """Each element of a tile of one dim, or the `whole` tile, so many times, one after the other."""

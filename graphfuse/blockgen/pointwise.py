@@ -52,8 +52,9 @@ def emit(kernel: Kernel) -> Func:
     domain: Sequence[Dim] = shape_of(kernel.outputs[0])
     walk = walked(kernel, domain)
     dims = walk.merge()
-    if (found := walk.last_run(dims, vector)) and (lanes := runs_width(static(found[1].extent), vector, width)):
-        left, run = found
+    joined = walk.last_run(dims, vector, kernel.outputs)
+    if joined is not None and (lanes := runs_width(static(joined[1].extent), vector, width)):
+        left, run = joined
         domain, unit = (*domain[: left.first], left.extent * run.extent), lanes
         width = unit << (width // unit).bit_length() - 1
         walk = walked(kernel, domain)

@@ -37,6 +37,19 @@ def test_a_value_of_each_of_a_few_channels(machine: str, elem: str, rows: int, f
     assert not gathers
 
 
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("elem", ["f32", "bf16"])
+@pytest.mark.parametrize(("rows", "few", "wide"), [(501, 3, 4), (33, 2, 7), (7, 5, 6), (50, 7, 100)])
+def test_a_few_columns_of_wider_rows(machine: str, elem: str, rows: int, few: int, wide: int) -> None:
+    func = graph_func(
+        f"x: {rows}x{wide}x{elem}, y: {rows}x{few}x{elem}",
+        f"c = slice(x) {{starts = [0, 1], sizes = [{rows}, {few}], steps = [1, 1]}}; p = mul(c, y); return(p)",
+    )
+    widest, gathers = stored_and_gathered(func, machine)
+    assert widest >= min(rows * few, MACHINES[machine].vector_bytes // 4) // few * few
+    assert not gathers
+
+
 @pytest.mark.parametrize("rows", [1, 2, 30, 100])
 def test_rows_of_unknown_number(rows: int) -> None:
     func = graph_func(
