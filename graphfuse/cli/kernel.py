@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -258,7 +259,8 @@ def _format(file: Path, text: str, *, write: bool) -> None:
 
 
 def _check(kernel: Kernel, grid: Any, values: dict[str, Any], empty: frozenset[str], options: dict[str, Any]) -> None:
-    found = check(kernel, grid, values, empty, emulate=options["device"] != "cpu")
+    said = partial(echo, err=options["as_json"])
+    found = check(kernel, grid, values, empty, emulate=options["device"] != "cpu", out=said)
     if options["as_json"]:
         print_json({"findings": found})
     _echo(found)

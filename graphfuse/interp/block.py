@@ -9,6 +9,7 @@ and reading program-local memory before it is written is an error; a kernel gene
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +25,8 @@ from graphfuse.interp import gpu as gpu_interp
 from graphfuse.interp.arrays import reduce_array, scan_array, widened
 from graphfuse.interp.elementwise import Array
 from graphfuse.interp.memory import Context, Pointer, Semantics, attr, elementwise, read, write
-from graphfuse.interp.roles import Cluster, Place, Wait
+from graphfuse.interp.races import Races, bits
+from graphfuse.interp.roles import Cluster, Place, Role, StuckError, Wait, run
 from graphfuse.ir.core import Block, Func, Op, OpDef, Value
 from graphfuse.ir.dense import numpy_dtype, scalar_of
 from graphfuse.ir.types import I64, Ptr, Scalar, Tile
@@ -40,26 +42,55 @@ def launch(
     checks: bool = True,
     out: Callable[[str], object] = print,
     written: Sequence[Array | None] | None = None,
+    races: bool = False,
 ) -> list[tuple[Array, ...]]:
     """Run every program of a kernel, one after another, in a grid of its own if it does not say one.
 
     `args` are contiguous arrays, one per pointer, changed in place; `symbols` the scalars by name; `out` takes lines
-    that are printed. `written` has for each array None, or which of its elements may be read. Returns what each program
-    returns. Where warps have roles, few clusters of blocks share out the programs.
+    that are printed. `written` has for each array None, or which of its elements may be read. With `races`, programs
+    that touch an element in no order are an error (`interp.races`). Returns what each program returns. Where warps have
+    roles, few clusters of blocks share out the programs.
     """
     sizes = grid_of(func, symbols) if grid is None else tuple(grid)
     cluster, left = 1, dict[int, Any]()
     if any(op.kind is gpu.warp_specialize for op in func.body.ops):
         cluster, split = (int(attr(func, name, 1)) for name in ("cluster", "split"))
         sizes = (min(sizes[0] * split, gpu_interp.RESIDENT * cluster),)
+    options: Any = {"grid": sizes, "checks": checks, "out": out, "written": written}
+    if races:
+        assert cluster == 1, "programs of a cluster share memory of theirs"
+        return _checked(func, args, symbols, math.prod(sizes), options)
     results: list[tuple[Array, ...]] = []
     for first in range(0, math.prod(sizes), cluster):
         together = Cluster(cluster)
         for rank in range(cluster):
             place = Place(together, rank, left=left)
-            options: Any = {"grid": sizes, "checks": checks, "out": out, "written": written, "place": place}
-            results.append(run_program(func, args, symbols, first + rank, **options))
+            results.append(run_program(func, args, symbols, first + rank, place=place, **options))
     return results
+
+
+def _checked(
+    func: Func, args: Sequence[Array], symbols: Mapping[str, Any], count: int, options: Any
+) -> list[tuple[Array, ...]]:
+    """Run so many programs, and find those that race or wait for ever. They run by turns if they may wait."""
+    names = [v.hint for v in func.params if isinstance(v.type, Ptr)]
+    seen, results = Races(count, names, args), dict[int, tuple[Array, ...]]()
+
+    def program(number: int) -> Callable[[Wait], None]:
+        def body(wait: Wait) -> None:
+            results[number] = run_program(func, args, symbols, number, place=Place(wait=wait), races=seen, **options)
+
+        return body
+
+    if any(op.kind is control.while_ for op in func.walk()):
+        try:
+            run([Role(program(n)) for n in range(count)])
+        except StuckError:
+            raise seen.deadlock() from None
+    else:
+        for number in range(count):
+            results[number] = run_program(func, args, symbols, number, races=seen, **options)
+    return [results[n] for n in range(count)]
 
 
 def grid_of(func: Func, symbols: Mapping[str, Any]) -> tuple[int, ...]:
@@ -82,28 +113,33 @@ def run_program(
     out: Callable[[str], object] = print,
     written: Sequence[Array | None] | None = None,
     place: Place | None = None,
+    races: Races | None = None,
 ) -> tuple[Array, ...]:
     """Run one program; returns what the function returns (a kernel returns nothing)."""
-    values = _bind(func, args, symbols, written or [None] * len(args))
+    values = _bind(func, args, symbols, written or [None] * len(args), races)
+    if races is not None:
+        races.begin(program)
     dims = {name: int(n) for name, n in symbols.items() if isinstance(n, int | np.integer)}
-    context = Context(dims, program, checks, tuple(grid), func.attrs.get("debug") is True, out, place or Place())
+    context = Context(dims, program, checks, tuple(grid), func.attrs.get("debug") is True, out, place or Place(), races)
     with np.errstate(all="ignore"):
         return _block(func.body, {}, context, *values)
 
 
-def _bind(func: Func, args: Sequence[Array], symbols: Mapping[str, int], written: Sequence[Array | None]) -> list[Any]:
+def _bind(
+    func: Func, args: Sequence[Array], symbols: Mapping[str, int], written: Sequence[Array | None], races: Races | None
+) -> list[Any]:
     pointers = [v for v in func.params if isinstance(v.type, Ptr)]
     if len(pointers) != len(args):
         raise InputError(f"@{func.name}: expected {len(pointers)} arrays, got {len(args)}")
-    arrays = zip(args, written, strict=True)
+    arrays = zip(args, written, races.shadows if races is not None else [None] * len(args), strict=True)
     values: list[Any] = []
     for i, v in enumerate(func.params):
         if isinstance(v.type, Ptr):
-            array, known = next(arrays)
+            array, known, shadow = next(arrays)
             if array.dtype != numpy_dtype(v.type.elem) or not array.flags.c_contiguous:
                 got = scalar_of(array.dtype) or array.dtype
                 raise InputError(f"@{func.name}: parameter {i} must be a contiguous {v.type.elem} array, got {got}")
-            values.append(Pointer(array.reshape(-1), 0, known))
+            values.append(Pointer(array.reshape(-1), 0, known, shadow))
         elif v.hint in symbols and isinstance(v.type, Scalar):
             values.append(ew.literal(symbols[v.hint], v.type))
         else:
@@ -126,6 +162,8 @@ def _op(op: Op, operands: list[Any], env: dict[Value, Any], context: Context) ->
         return _STRUCTURED[op.kind](op, operands, env, context)
     if op.kind not in SEMANTICS:
         raise InputError(f"{op.kind} has no meaning as a block op", op.loc)
+    if context.races is not None:
+        context.races.op = op
     try:
         out = SEMANTICS[op.kind](context, op, *operands)
     except GraphfuseError as e:
@@ -156,11 +194,22 @@ def _for(op: Op, operands: list[Any], env: dict[Value, Any], context: Context) -
 
 def _while(op: Op, carried: list[Any], env: dict[Value, Any], context: Context) -> tuple[Any, ...]:
     condition, body = op.bodies
-    while True:
+    for turn in itertools.count(1):
+        before, changes = carried, context.races.changes if context.races is not None else 0
         goes_on, *carried = _block(condition, env, context, *carried)
         if not bool(goes_on):
-            return tuple(carried)
+            break
         carried = list(_block(body, env, context, *carried))
+        if context.races is not None:
+            is_same = context.races.changes == changes and all(map(_are_same, before, carried))
+            context.races.turned(op, turn, changed=not is_same, wait=context.place.wait)
+    return tuple(carried)
+
+
+def _are_same(a: Any, b: Any) -> bool:
+    if isinstance(a, Pointer):
+        return a.address == b.address
+    return bool((bits(a) == bits(b)).all())
 
 
 def _if(op: Op, operands: list[Any], env: dict[Value, Any], context: Context) -> tuple[Any, ...]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from graphfuse.errors import InputError
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp.elementwise import Array
 from graphfuse.interp.memory import Context, Pointer, read, write
+from graphfuse.interp.races import Where
 from graphfuse.ir.core import Op, attr_number
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import scalar
@@ -26,11 +28,11 @@ def atomic(context: Context, op: Op, pointer: Pointer, offsets: Array, value: Ar
     def change(old: Array, at: tuple[int, ...]) -> Array:
         return value[at] if kind == "exchange" else ew.apply(kind, old, value[at])
 
-    return _one_by_one(context, pointer, offsets, mask, change)
+    return _one_by_one(context, op, pointer, offsets, mask, change)
 
 
 def atomic_cas(
-    context: Context, _: Op, pointer: Pointer, offsets: Array, compare: Array, value: Array, mask: Any = True
+    context: Context, op: Op, pointer: Pointer, offsets: Array, compare: Array, value: Array, mask: Any = True
 ) -> Array:
     """One element after another, in row-major order."""
     whole = scalar(f"u{8 * pointer.array.dtype.itemsize}")
@@ -38,18 +40,23 @@ def atomic_cas(
     def change(old: Array, at: tuple[int, ...]) -> Array:
         return value[at] if ew.bitcast(old, whole) == ew.bitcast(np.asarray(compare[at]), whole) else old
 
-    return _one_by_one(context, pointer, offsets, mask, change)
+    return _one_by_one(context, op, pointer, offsets, mask, change)
 
 
-def _one_by_one(context: Context, pointer: Pointer, offsets: Array, mask: Array, change: Any) -> Array:
-    out = np.zeros(offsets.shape, pointer.array.dtype)
+def _one_by_one(context: Context, op: Op, pointer: Pointer, offsets: Array, mask: Array, change: Any) -> Array:
+    out, shadow, bare = np.zeros(offsets.shape, pointer.array.dtype), pointer.shadow, replace(pointer, shadow=None)
+    orders = op.attrs.get("order", "relaxed") != "relaxed"
     yes, mask = np.ones((), np.bool_), np.broadcast_to(mask, offsets.shape)
-    for at in np.ndindex(offsets.shape):
-        if mask[at]:
-            where = np.asarray(offsets[at])
-            old = read(context, pointer, where, yes, 0)
-            out[at] = old
-            write(context, pointer, where, yes, np.asarray(change(old, at)))
+    for lane, at in enumerate(np.ndindex(offsets.shape)):
+        if not mask[at]:
+            continue
+        where = np.asarray(offsets[at])
+        old = out[at] = read(context, bare, where, yes, 0)
+        new = np.asarray(change(old, at))
+        write(context, bare, where, yes, new)
+        if shadow is not None:
+            place = Where(where.reshape(1) + pointer.offset, np.asarray([lane]), offsets.shape)
+            shadow.change(place, old.reshape(1), new.reshape(1), orders=orders)
     return out
 
 
@@ -100,7 +107,7 @@ def pointer_cast(_: Context, op: Op, pointer: Pointer) -> Pointer:
     count = raw.size // want
     if written is not None:  # all elements that one is made of
         written = written[: count * want // have].reshape(count, want // have)
-    return Pointer(raw[: count * want].view(dtype), pointer.offset * have // want, written)
+    return Pointer(raw[: count * want].view(dtype), pointer.offset * have // want, written, pointer.shadow)
 
 
 def pointer_diff(_: Context, _op: Op, a: Pointer, b: Pointer) -> Array:

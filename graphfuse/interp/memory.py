@@ -15,6 +15,7 @@ import numpy as np
 from graphfuse.errors import InputError
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp.elementwise import Array
+from graphfuse.interp.races import Races, Shadow, Where, bits, check_lanes
 from graphfuse.interp.roles import Place
 from graphfuse.ir.core import Func, Op
 from graphfuse.ir.dense import scalar_of
@@ -28,6 +29,8 @@ class Pointer:
     array: Array
     offset: int = 0
     written: Array | None = None
+    shadow: Shadow | None = None
+    """Of an array that programs share, where races are looked for."""
 
     @property
     def address(self) -> int:
@@ -74,6 +77,7 @@ class Context(Symbols):
     out: Callable[[str], object] = print
     """What takes the lines that are printed."""
     place: Place = field(default_factory=Place)
+    races: Races | None = None
 
     def size(self, axis: int) -> int:
         """How many programs there are along an axis of the grid."""
@@ -101,16 +105,31 @@ def read(context: Context, pointer: Pointer, where: Array, mask: Array, other: A
         written = written.all(axis=-1) if written.ndim > index.ndim else written
         if not written.all():
             raise InputError(f"read of uninitialised element {index[~written][0]}")
+    if pointer.shadow is not None:
+        pointer.shadow.read(_touched(index, mask), pointer.array.itemsize)
     out[mask] = pointer.array[index]
     return out
 
 
-def write(context: Context, pointer: Pointer, where: Array, mask: Array, value: Array) -> None:
+def write(context: Context, pointer: Pointer, where: Array, mask: Array, value: Array, *, atomic: bool = False) -> None:
     """`pointer[where] = value` where the mask is true."""
     index = addresses(context, pointer, where, mask)
+    old = pointer.array[index] if context.races is not None else None
     pointer.array[index] = value[mask]
     if pointer.written is not None:
         pointer.written[index] = True
+    if context.races is None or old is None:
+        return
+    new = pointer.array[index]
+    context.races.changes += bool((bits(old) != bits(new)).any())
+    if pointer.shadow is not None:
+        touched = _touched(index, mask)
+        check_lanes(pointer.shadow.name, touched, value[mask], new)
+        pointer.shadow.write(touched, old, new)
+
+
+def _touched(index: Array, mask: Array) -> Where:
+    return Where(index, np.flatnonzero(mask), mask.shape)
 
 
 def addresses(context: Context, pointer: Pointer, where: Array, mask: Array) -> Array:

@@ -51,20 +51,20 @@ class Cluster:
     size: int = 1
     memory: dict[tuple[int, Value], Any] = field(default_factory=dict[tuple[int, Value], Any])
     """Rings of buffers and barriers, by the number of their block."""
-    roles: list[_Role] = field(default_factory=list["_Role"])
+    roles: list[Role] = field(default_factory=list["Role"])
     begun: int = 0
 
     def begin(self, bodies: Sequence[Callable[[Wait], None]]) -> None:
         """A block's roles, each given what it waits with."""
-        self.roles += [_Role(body) for body in bodies]
+        self.roles += [Role(body) for body in bodies]
         self.begun += 1
         if self.begun == self.size:
-            _run(self.roles)
+            run(self.roles)
 
 
 def _alone(is_ready: Callable[[], bool]) -> None:
     if not is_ready():
-        raise InputError("a block waits for what nobody does")
+        raise StuckError("a block waits for what nobody does")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +84,15 @@ class Place:
     """Tiles that blocks have left, by the number of the block."""
 
 
+class StuckError(InputError):
+    """All wait."""
+
+
 class _Ended(BaseException):
     """Another role has failed."""
 
 
-class _Role:
+class Role:
     """Runs in a thread of its own, but only between `resume` and its next wait."""
 
     def __init__(self, body: Callable[[Wait], None]) -> None:
@@ -137,14 +141,17 @@ class _Role:
             raise _Ended
 
 
-def _run(roles: Sequence[_Role]) -> None:
-    """All to their ends, in turn. Raises InputError where all that are left wait."""
+def run(roles: Sequence[Role]) -> None:
+    """All to their ends, in turn. Raises StuckError where all that are left wait."""
+    left = list(roles)
     try:
-        while left := [r for r in roles if not r.is_done]:
-            able = [r for r in left if r.is_ready()]
-            if not able:
-                raise InputError(f"{len(left)} of {len(roles)} roles wait for what nobody does")
-            able[0].resume()
+        while left:
+            role = next((r for r in left if r.is_ready()), None)
+            if role is None:
+                raise StuckError(f"{len(left)} of {len(roles)} roles wait for what nobody does")
+            role.resume()
+            if role.is_done:
+                left.remove(role)
     finally:
         for role in roles:
             role.end()

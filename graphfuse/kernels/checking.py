@@ -1,12 +1,14 @@
 """`--check`: a kernel run by the interpreter, with every address and promise checked, then by the emulator.
 
 The interpreter names the line of the source: accesses outside of an array, reads of elements that nobody wrote,
-promises (`__multipleof`, `__aligned`) that arguments break. The emulator runs the GPU's own code and finds races.
+promises (`__multipleof`, `__aligned`) that arguments break, elements that programs touch in no order. The emulator runs
+the GPU's own code and finds races of its warps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +21,19 @@ from graphfuse.kernels.kernel import Grid, Kernel
 from graphfuse.kernels.specialise import check_promises
 
 
-def check(kernel: Kernel, grid: Grid, values: Mapping[str, Any], empty: frozenset[str], *, emulate: bool) -> list[str]:
-    """What is wrong, one text each; empty if nothing is. Arrays are left as the run leaves them."""
+def check(
+    kernel: Kernel,
+    grid: Grid,
+    values: Mapping[str, Any],
+    empty: frozenset[str],
+    *,
+    emulate: bool,
+    out: Callable[[str], object] = print,
+) -> list[str]:
+    """What is wrong, one text each; empty if nothing is. Arrays are left as the run leaves them.
+
+    `empty` are arrays whose elements nobody wrote; `out` takes the lines that are printed.
+    """
     bound, axes = bind(kernel.name, kernel.parameters, (), dict(values)), kernel.axes(grid)
     try:
         check_promises(kernel.name, kernel.parameters, bound)
@@ -32,8 +45,9 @@ def check(kernel: Kernel, grid: Grid, values: Mapping[str, Any], empty: frozense
     written = [np.zeros(x.size, np.bool_) if n in empty else None for n, x in zip(names, arrays, strict=True)]
     found: list[str] = []
     scalars = {p.name: values[p.name] for p in kernel.parameters if not p.is_pointer}
+    checked = replace(kernel.func, attrs={**kernel.func.attrs, "debug": True})  # assertions hold, too
     try:
-        launch(kernel.func, arrays, scalars, grid=axes, written=written)
+        launch(checked, arrays, scalars, grid=axes, written=written, races=True, out=out)
     except GraphfuseError as e:
         found.append(str(e))
     if emulate and not found:

@@ -1,0 +1,296 @@
+"""Races between the programs of a grid: who touched which element of the arrays that all of them share.
+
+Programs run in any order and side by side. Two that touch an element, which one of them changes, race, unless both do
+so by atomics, or one comes before the other: an `acq_rel` atomic of an element shows all that its program did until
+then to those whose `acq_rel` atomics of that element come later. A store that leaves an element as it is changes
+nothing. One program's statements come one after another, but the lanes of one store do not.
+
+An access is a number, by which its program, its statement and its time are found; a program's time goes on when it
+releases. Elements keep their last write, the atomic of another program before it, and the last reads of two programs:
+the epochs of FastTrack (Flanagan and Freund, PLDI 2009), with room for two of what is in no order. Of three programs
+that read an element, a write that comes after the last two of them alone is not found to race with the first.
+"""
+
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
+# numpy's stubs leave most results partly unknown
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from graphfuse.errors import InputError
+from graphfuse.interp.elementwise import Array
+from graphfuse.interp.roles import Wait
+from graphfuse.ir.core import Op
+
+NOTHING = 0
+"""The number of no access."""
+MOST_TURNS = 1 << 20
+"""Of a loop with a condition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The elements that a statement touches: positions in an array, and in the tile of the statement, one each."""
+
+    elements: Array
+    lanes: Array
+    shape: tuple[int, ...]
+    """Of the tile."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Statement:
+    op: Op | None
+    shape: tuple[int, ...]
+
+
+@dataclass(eq=False, slots=True)
+class Program:
+    """What one program knows."""
+
+    number: int
+    known: Array
+    """Until which time, of each program."""
+    time: int = 1
+    accesses: dict[tuple[Op | None, bool], int] = field(default_factory=dict[tuple[Op | None, bool], int])
+    """The numbers of what statements do at this time, by atomics or not."""
+
+
+class Races:
+    """What the programs of one launch did until now to arrays, which have names."""
+
+    def __init__(self, programs: int, names: Sequence[str], arrays: Sequence[Array]) -> None:
+        self.now = Program(0, np.zeros(0, np.int32))
+        """The program that runs."""
+        self.op: Op | None = None
+        """What runs."""
+        self.changes = 0
+        """How often memory changed."""
+        self.waiting: dict[int, Op] = {}
+        """The loops that programs go round until another changes something."""
+        self._count = programs
+        self.programs, self.times = np.zeros(64, np.int32), np.zeros(64, np.int32)
+        """Of each access, by its number."""
+        self.atomic = np.zeros(64, np.bool_)
+        self.statements = [_Statement(None, ())]
+        self._released: dict[tuple[int, int], Array] = {}
+        """What is known of programs to who acquires: by array and byte."""
+        same: dict[tuple[int, int], Shadow] = {}
+        for name, x in zip(names, arrays, strict=True):
+            at = int(x.ctypes.data), x.nbytes
+            same[at] = same.get(at) or Shadow(self, name, x.size, x.itemsize)
+        self.shadows = [same[int(x.ctypes.data), x.nbytes] for x in arrays]
+        """Of each array; arrays that are the same memory have one."""
+
+    def begin(self, program: int) -> None:
+        """Another program runs, from its beginning."""
+        self.now = Program(program, np.zeros(self._count, np.int32))
+
+    def turned(self, loop: Op, turns: int, *, changed: bool, wait: Wait) -> None:
+        """The program went round a loop so often. If that changed nothing, others run until something changes."""
+        if turns == MOST_TURNS:
+            raise InputError(
+                f"program {self.now.number} went round this loop {turns} times, and it has not ended", loop.loc
+            )
+        if changed:
+            return
+        now, changes = self.now, self.changes
+        self.waiting[now.number] = loop
+        wait(lambda: self.changes != changes)
+        del self.waiting[now.number]
+        self.now = now
+
+    def deadlock(self) -> InputError:
+        """What is wrong when all programs that are left wait."""
+        (first, loop), *more = self.waiting.items()
+        who = f"programs {', '.join(map(str, sorted(self.waiting)))} wait" if more else f"program {first} waits"
+        return InputError(f"deadlock: {who} in this loop for what no program does", loop.loc)
+
+    def number(self, shape: tuple[int, ...], *, atomic: bool) -> int:
+        """Of the access that the statement makes now."""
+        if (found := self.now.accesses.get((self.op, atomic))) is not None:
+            return found
+        number = len(self.statements)
+        if number == len(self.programs):
+            self.programs, self.times, self.atomic = (
+                np.concatenate([x, np.zeros_like(x)]) for x in (self.programs, self.times, self.atomic)
+            )
+        self.programs[number], self.times[number], self.atomic[number] = self.now.number, self.now.time, atomic
+        self.statements.append(_Statement(self.op, shape))
+        self.now.accesses[self.op, atomic] = number
+        return number
+
+    def unordered(self, accesses: Array) -> Array:
+        """Which of these accesses are of programs that this one knows nothing of."""
+        who = self.programs[accesses]
+        late = (accesses != NOTHING) & (who != self.now.number)
+        return late & (self.now.known[who] < self.times[accesses]) if self._released else late
+
+    def acquire(self, flag: tuple[int, int]) -> None:
+        """The program knows what was released at the flag."""
+        if (released := self._released.get(flag)) is not None:
+            np.maximum(self.now.known, released, out=self.now.known)
+
+    def release(self, flag: tuple[int, int]) -> None:
+        """Who acquires at the flag from now on knows what the program knows and did."""
+        made = self._released[flag] = self.now.known.copy()
+        made[self.now.number] = self.now.time
+        self.now.time += 1
+        self.now.accesses.clear()
+
+    def forget(self, array: int, first: Array) -> None:
+        """Flags are overwritten by what releases nothing."""
+        if self._released:
+            for at in first.tolist():
+                self._released.pop((array, at), None)
+
+
+@dataclass(eq=False, slots=True)
+class Seen:
+    """The last access of a kind to each unit, and the lane that it was of."""
+
+    verb: str
+    accesses: Array
+    lanes: Array
+
+    @classmethod
+    def nothing(cls, verb: str, count: int) -> Seen:
+        """Of so many units."""
+        return cls(verb, np.zeros(count, np.int32), np.zeros(count, np.int32))
+
+    def divide(self, count: int) -> None:
+        """Each unit becomes so many."""
+        self.accesses, self.lanes = np.repeat(self.accesses, count), np.repeat(self.lanes, count)
+
+    def put(self, units: Array, accesses: Array | int, lanes: Array) -> None:
+        """These units were touched."""
+        self.accesses[units], self.lanes[units] = accesses, lanes
+
+
+class Shadow:
+    """What was done to each element of an array, a parameter called `name`."""
+
+    def __init__(self, races: Races, name: str, count: int, nbytes: int) -> None:
+        self.races, self.name, self.nbytes = races, name, nbytes
+        self.unit = nbytes
+        """Bytes that have a shadow each: the smallest elements that it was touched as."""
+        self.writes, self.atomics = Seen.nothing("written", count), Seen.nothing("written", count)
+        """The last ones; and the atomic of another program before it, if both are atomics."""
+        self.reads, self.others = Seen.nothing("read", count), Seen.nothing("read", count)
+        """By the program that read last, and by the one before it."""
+
+    def read(self, where: Where, nbytes: int) -> None:
+        """Elements of so many bytes are loaded."""
+        touch = self._touch(where, nbytes, "read")
+        for seen in (self.writes, self.atomics):
+            touch.check(seen, self.races.unordered(seen.accesses[touch.units]))
+        self._keep_other(self.reads, self.others, touch.units)
+        self.reads.put(touch.units, self.races.number(where.shape, atomic=False), touch.lanes)
+
+    def write(self, where: Where, old: Array, new: Array) -> None:
+        """Elements are stored: what was there, and what is there now."""
+        touch = self._touch(where, old.itemsize, "written", (old, new))
+        for seen in (self.writes, self.atomics, self.reads, self.others):
+            touch.check(seen, self.races.unordered(seen.accesses[touch.units]) & touch.changed)
+        self.atomics.accesses[touch.units] = NOTHING
+        self.races.forget(id(self), touch.units * self.unit)
+        self.writes.put(touch.units, self.races.number(where.shape, atomic=False), touch.lanes)
+
+    def change(self, where: Where, old: Array, new: Array, *, orders: bool) -> None:
+        """One element is changed by an atomic, which may leave it as it is, and may order programs."""
+        touch = self._touch(where, old.itemsize, "changed", (old, new))
+        flag = id(self), int(where.elements[0]) * old.itemsize
+        if orders:
+            self.races.acquire(flag)
+        writes = self.writes.accesses[touch.units]
+        touch.check(self.writes, self.races.unordered(writes) & ~self.races.atomic[writes])
+        for seen in (self.reads, self.others):
+            touch.check(seen, self.races.unordered(seen.accesses[touch.units]) & touch.changed)
+        self._keep_other(self.writes, self.atomics, touch.units)
+        self.writes.put(touch.units, self.races.number(where.shape, atomic=True), touch.lanes)
+        if orders:
+            self.races.release(flag)
+
+    def _keep_other(self, last: Seen, before: Seen, units: Array) -> None:
+        """What another program did last becomes what was before."""
+        accesses = last.accesses[units]
+        of_another = (accesses != NOTHING) & (self.races.programs[accesses] != self.races.now.number)
+        moved = units[of_another]
+        before.put(moved, accesses[of_another], last.lanes[moved])
+
+    def _touch(self, where: Where, nbytes: int, verb: str, values: tuple[Array, ...] = ()) -> _Touch:
+        if nbytes < self.unit:
+            for seen in (self.writes, self.atomics, self.reads, self.others):
+                seen.divide(self.unit // nbytes)
+            self.unit = nbytes
+        each = nbytes // self.unit
+        units, lanes = where.elements, where.lanes
+        if each > 1:
+            units, lanes = (units[:, None] * each + np.arange(each)).reshape(-1), np.repeat(lanes, each)
+        return _Touch(self, units, lanes, where.shape, verb, values)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Touch:
+    """What a statement does to some units now."""
+
+    shadow: Shadow
+    units: Array
+    lanes: Array
+    shape: tuple[int, ...]
+    verb: str
+    values: tuple[Array, ...]
+    """Before and now, of the elements."""
+
+    @property
+    def changed(self) -> Array:
+        """Which units are of elements that are others now."""
+        old, new = map(bits, self.values)
+        return np.repeat(old != new, len(self.units) // max(1, len(old)))
+
+    def check(self, seen: Seen, bad: Array) -> None:
+        """An error that says who has `seen` the first bad unit, if there is one."""
+        if not bad.any():
+            return
+        i, shadow = int(np.argmax(bad)), self.shadow
+        unit = int(self.units[i])
+        access = int(seen.accesses[unit])
+        statement = shadow.races.statements[access]
+        at = f" at {statement.op.loc}" if statement.op is not None and statement.op.loc is not None else ""
+        numbers = [x[i * len(x) // len(self.units)] for x in self.values]
+        told = f" ({numbers[0]} before, {numbers[1]} now)" if numbers else ""
+        raise InputError(
+            f"race: element {unit * shadow.unit // shadow.nbytes} of {shadow.name} is {self.verb} here"
+            f"{_place(int(self.lanes[i]), self.shape)}{told}, and was {seen.verb} by program"
+            f" {shadow.races.programs[access]}{_place(int(seen.lanes[unit]), statement.shape)}{at}:"
+            " nothing orders the two programs"
+        )
+
+
+def check_lanes(name: str, where: Where, wanted: Array, found: Array) -> None:
+    """Lanes of one store that write different values to one element: what each wanted, and what is there now."""
+    lost = bits(wanted) != bits(found)
+    if not lost.any():
+        return
+    i = int(np.argmax(lost))
+    element = where.elements[i]
+    last = int(np.flatnonzero((where.elements == element) & ~lost)[-1])
+    raise InputError(
+        f"race: element {element} of {name} is written by two lanes of one store:"
+        f" {wanted[i]} by{_place(int(where.lanes[i]), where.shape)},"
+        f" {wanted[last]} by{_place(int(where.lanes[last]), where.shape)}"
+    )
+
+
+def _place(lane: int, shape: tuple[int, ...]) -> str:
+    return f" [{', '.join(str(int(i)) for i in np.unravel_index(lane, shape))}]" if shape else ""
+
+
+def bits(x: Any) -> Array:
+    """Elements as integers: NaN equals itself."""
+    return np.ascontiguousarray(x).view(f"u{x.dtype.itemsize}")
