@@ -15,7 +15,7 @@ import numpy as np
 from graphfuse.errors import InputError
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp.elementwise import Array
-from graphfuse.interp.races import Races, Shadow, Where, bits, check_lanes
+from graphfuse.interp.races import Races, Shadow, Where, bits
 from graphfuse.interp.roles import Place
 from graphfuse.ir.core import Func, Op
 from graphfuse.ir.dense import scalar_of
@@ -111,7 +111,7 @@ def read(context: Context, pointer: Pointer, where: Array, mask: Array, other: A
     return out
 
 
-def write(context: Context, pointer: Pointer, where: Array, mask: Array, value: Array, *, atomic: bool = False) -> None:
+def write(context: Context, pointer: Pointer, where: Array, mask: Array, value: Array) -> None:
     """`pointer[where] = value` where the mask is true."""
     index = addresses(context, pointer, where, mask)
     old = pointer.array[index] if context.races is not None else None
@@ -123,9 +123,7 @@ def write(context: Context, pointer: Pointer, where: Array, mask: Array, value: 
     new = pointer.array[index]
     context.races.changes += bool((bits(old) != bits(new)).any())
     if pointer.shadow is not None:
-        touched = _touched(index, mask)
-        check_lanes(pointer.shadow.name, touched, value[mask], new)
-        pointer.shadow.write(touched, old, new)
+        pointer.shadow.write(_touched(index, mask), value[mask], old, new)
 
 
 def _touched(index: Array, mask: Array) -> Where:

@@ -65,7 +65,8 @@ class Races:
     """What the programs of one launch did until now to arrays, which have names."""
 
     def __init__(self, programs: int, names: Sequence[str], arrays: Sequence[Array]) -> None:
-        self.now = Program(0, np.zeros(0, np.int32))
+        self._nothing = np.zeros(programs, np.int32)
+        self.now = Program(0, self._nothing)
         """The program that runs."""
         self.op: Op | None = None
         """What runs."""
@@ -73,7 +74,6 @@ class Races:
         """How often memory changed."""
         self.waiting: dict[int, Op] = {}
         """The loops that programs go round until another changes something."""
-        self._count = programs
         self.programs, self.times = np.zeros(64, np.int32), np.zeros(64, np.int32)
         """Of each access, by its number."""
         self.atomic = np.zeros(64, np.bool_)
@@ -89,7 +89,7 @@ class Races:
 
     def begin(self, program: int) -> None:
         """Another program runs, from its beginning."""
-        self.now = Program(program, np.zeros(self._count, np.int32))
+        self.now = Program(program, self._nothing)
 
     def turned(self, loop: Op, turns: int, *, changed: bool, wait: Wait) -> None:
         """The program went round a loop so often. If that changed nothing, others run until something changes."""
@@ -134,7 +134,7 @@ class Races:
     def acquire(self, flag: tuple[int, int]) -> None:
         """The program knows what was released at the flag."""
         if (released := self._released.get(flag)) is not None:
-            np.maximum(self.now.known, released, out=self.now.known)
+            self.now.known = np.maximum(self.now.known, released)
 
     def release(self, flag: tuple[int, int]) -> None:
         """Who acquires at the flag from now on knows what the program knows and did."""
@@ -192,11 +192,13 @@ class Shadow:
         self._keep_other(self.reads, self.others, touch.units)
         self.reads.put(touch.units, self.races.number(where.shape, atomic=False), touch.lanes)
 
-    def write(self, where: Where, old: Array, new: Array) -> None:
-        """Elements are stored: what was there, and what is there now."""
+    def write(self, where: Where, wanted: Array, old: Array, new: Array) -> None:
+        """Elements are stored: what each lane stores, what was there, and what is there now."""
+        self._check_lanes(where, wanted, new)
         touch = self._touch(where, old.itemsize, "written", (old, new))
+        changed = touch.changed
         for seen in (self.writes, self.atomics, self.reads, self.others):
-            touch.check(seen, self.races.unordered(seen.accesses[touch.units]) & touch.changed)
+            touch.check(seen, self.races.unordered(seen.accesses[touch.units]) & changed)
         self.atomics.accesses[touch.units] = NOTHING
         self.races.forget(id(self), touch.units * self.unit)
         self.writes.put(touch.units, self.races.number(where.shape, atomic=False), touch.lanes)
@@ -209,12 +211,27 @@ class Shadow:
             self.races.acquire(flag)
         writes = self.writes.accesses[touch.units]
         touch.check(self.writes, self.races.unordered(writes) & ~self.races.atomic[writes])
+        changed = touch.changed
         for seen in (self.reads, self.others):
-            touch.check(seen, self.races.unordered(seen.accesses[touch.units]) & touch.changed)
+            touch.check(seen, self.races.unordered(seen.accesses[touch.units]) & changed)
         self._keep_other(self.writes, self.atomics, touch.units)
         self.writes.put(touch.units, self.races.number(where.shape, atomic=True), touch.lanes)
         if orders:
             self.races.release(flag)
+
+    def _check_lanes(self, where: Where, wanted: Array, new: Array) -> None:
+        """An error if two lanes of a store write different values to one element: one of them is lost."""
+        lost = bits(wanted) != bits(new)
+        if not lost.any():
+            return
+        i = int(np.argmax(lost))
+        element = where.elements[i]
+        kept = int(np.flatnonzero((where.elements == element) & ~lost)[-1])
+        raise InputError(
+            f"race: element {element * new.itemsize // self.nbytes} of {self.name} is written by two lanes of one"
+            f" store: {wanted[i]} by{_place(int(where.lanes[i]), where.shape)},"
+            f" {wanted[kept]} by{_place(int(where.lanes[kept]), where.shape)}"
+        )
 
     def _keep_other(self, last: Seen, before: Seen, units: Array) -> None:
         """What another program did last becomes what was before."""
@@ -249,9 +266,9 @@ class _Touch:
 
     @property
     def changed(self) -> Array:
-        """Which units are of elements that are others now."""
-        old, new = map(bits, self.values)
-        return np.repeat(old != new, len(self.units) // max(1, len(old)))
+        """Which units have other bits now."""
+        old, new = (np.ascontiguousarray(x).view(f"u{self.shadow.unit}") for x in self.values)
+        return old != new
 
     def check(self, seen: Seen, bad: Array) -> None:
         """An error that says who has `seen` the first bad unit, if there is one."""
@@ -270,21 +287,6 @@ class _Touch:
             f" {shadow.races.programs[access]}{_place(int(seen.lanes[unit]), statement.shape)}{at}:"
             " nothing orders the two programs"
         )
-
-
-def check_lanes(name: str, where: Where, wanted: Array, found: Array) -> None:
-    """Lanes of one store that write different values to one element: what each wanted, and what is there now."""
-    lost = bits(wanted) != bits(found)
-    if not lost.any():
-        return
-    i = int(np.argmax(lost))
-    element = where.elements[i]
-    last = int(np.flatnonzero((where.elements == element) & ~lost)[-1])
-    raise InputError(
-        f"race: element {element} of {name} is written by two lanes of one store:"
-        f" {wanted[i]} by{_place(int(where.lanes[i]), where.shape)},"
-        f" {wanted[last]} by{_place(int(where.lanes[last]), where.shape)}"
-    )
 
 
 def _place(lane: int, shape: tuple[int, ...]) -> str:

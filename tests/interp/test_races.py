@@ -22,14 +22,19 @@ def of_body(body: str, programs: int, count: int = 64) -> list[str]:
 
 
 RACES = [
-    ("*(y + i) = *(x + i) + p;", 4, "program 1: race: element 0 of y is written here [0] (1.0 before, 2.0 now)"),
-    ("*(y + i) = *(x + i) + p;", 4, ", and was written by program 0 [0] at "),
+    (
+        "*(y + i) = *(x + i) + p;",
+        4,
+        "race: element 0 of y is written here [0] (1.0 before, 2.0 now), and was written by program 0 [0] at ",
+    ),
     ("*(y + i) = *(y + i) + *(x + i);", 4, "element 0 of y is read here [0], and was written by program 0 [0] at "),
     ("*y = *y + 1;", 8, "program 1: race: element 0 of y is read here, and was written by program 0 at "),
     ("*(y + i / 2) = *(x + i) * i;", 1, "element 0 of y is written by two lanes of one store: 0.0 by [0], 1.0 by [1]"),
-    ("*(x + p) = *(y + (p + 1) % 4);\n *(y + p) = p;", 4, "element 1 of y is written here (0.0 before, 1.0 now)"),
-    ("*(x + p) = *(y + (p + 1) % 4);\n *(y + p) = p;", 4, "program 1: race: element 1 of y"),
-    ("*(x + p) = *(y + (p + 1) % 4);\n *(y + p) = p;", 4, ", and was read by program 0 at "),
+    (
+        "*(x + p) = *(y + (p + 1) % 4);\n *(y + p) = p;",
+        4,
+        "program 1: race: element 1 of y is written here (0.0 before, 1.0 now), and was read by program 0 at ",
+    ),
     ("*(y + p) = *(x + 5);\n if (p == 2) *(x + 5) = 7;", 4, "of x is written here (1.0 before, 7.0 now), and was read"),
     ("atomic_add(y + i, *(x + i));\n if (p == 3) *x = *(y + 1);", 4, "is read here, and was written by program 2 [1]"),
     ("*y = 3 * p + 5;\n atomic_add(y, 1);", 2, "element 0 of y is written here (6.0 before, 8.0 now), and was written"),
