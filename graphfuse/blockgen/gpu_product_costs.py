@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from graphfuse.blockgen.gpu_contraction import GpuContraction
+from graphfuse.blockgen.gpu_tiles import SECTOR_BYTES
 from graphfuse.blockgen.gpu_wgmma_tile import GAIN, Product, microseconds, wgmma_tile
 from graphfuse.blockgen.kernel import Kernel, element_of
 from graphfuse.blockgen.movement import shape_of
@@ -59,6 +60,20 @@ class ProductCosts:
                 moved = 2 * element_of(x).bytes * typical(product(shape_of(x)), self.ranges)
                 total += costs.launch_us + moved / costs.bytes_per_us
         return total
+
+    def is_scattered(self, op: Op, side: int) -> bool:
+        """Whether a product of a row loads an operand by elements, and takes longer to than a copy of it would.
+
+        Each of the results loads all of it, an element of a sector at a time.
+        """
+        kernel = self._kernel(op)
+        if kernel.is_of_matrices or not kernel.is_apart_along_k(kernel.factors[side]):
+            return False
+        costs = self.machine.gpu.memory
+        x, others = op.operands[side], op.operands[1 - side]
+        copied = 2 * element_of(x).bytes * typical(product(shape_of(x)), self.ranges)
+        loaded = SECTOR_BYTES * typical(product(shape_of(others)), self.ranges)
+        return costs.launch_us * costs.bytes_per_us + copied < loaded
 
     def _kernel(self, op: Op) -> GpuContraction:
         """The kernel of the product alone, whose operands are where they begin as views."""

@@ -50,6 +50,17 @@ def test_others_stay(params, spec):
     assert pads(params, spec) == STAYS
 
 
+def test_a_row_whose_elements_lie_apart_is_copied_for_many_columns():
+    image = "v = permute(x) {perm = [2, 0, 1]}; r = reshape(v) {shape = [1, 25088]};"
+    at = {"before": image, "operands": "r, w"}
+    assert pads("x: 7x7x512xbf16, w: 4096x25088xbf16", "mk,nk->mn", **at) == ((1, 0), (0, 0))
+    assert pads("x: 7x7x512xf32, w: 4096x25088xf32", "mk,nk->mn", **at) == ((1, 0), (0, 0))
+    assert pads("x: 7x7x512xbf16, w: 2x25088xbf16", "mk,nk->mn", **at) == STAYS, "it is read twice"
+    first = image.replace("2, 0, 1", "0, 1, 2")
+    assert pads("x: 512x7x7xbf16, w: 4096x25088xbf16", "mk,nk->mn", before=first, operands="r, w") == STAYS
+    assert pads("x: 7x7x512xbf16, w: 25088x4096xbf16", "mk,kn->mn", **at) == STAYS, "lanes are of columns"
+
+
 def test_other_machines_stay():
     for machine in (Machine(), GpuMachine()):
         assert pads("x: 1000x4095xbf16, w: 1000x4097xbf16", "km,kn->mn", machine) == STAYS

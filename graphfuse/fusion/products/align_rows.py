@@ -19,7 +19,8 @@ Images and weights of convolutions likewise, which also become images with their
 
 where a pad of nothing is the copy. More channels are zeros, also in the weights; the zeros around positions stay
 behind the copy. What a depthwise convolution reads at many positions is copied so, too, whatever it costs alone: it is
-read at each tap, for channels together.
+read at each tap, for channels together. A row of elements that lie apart, such as an image with channels last that a
+matrix is multiplied by as if they were first, is copied by a pad of nothing where loading it costs more.
 
 Rows of halves that a product writes for a kernel which reduces them are stored apart in the same way: an operand gets
 columns of zeros, where it is copied anyway or is less than the result, and who reads the product takes what it wants.
@@ -80,6 +81,10 @@ class Costs(Protocol):
 
     def us(self, op: Op) -> float:
         """Microseconds that a product takes, with the pads that it reads."""
+        ...
+
+    def is_scattered(self, op: Op, side: int) -> bool:
+        """Whether a product that stays loads so many scattered elements of an operand that a copy costs less."""
         ...
 
 
@@ -189,7 +194,7 @@ def _is_reduced(v: Value, users: Users) -> bool:
 def cheapest_rows(op: Op, costs: Costs) -> tuple[Row, ...]:
     """Which operands of a product to copy."""
     if costs.stays(op):
-        return _channels_last(op)
+        return _channels_last(op) if op.kind is graph.conv else _gathered(op, costs)
     as_stored, *copied = itertools.product(*(_rows(op, side) for side in range(2)))
     times = {rows: costs.us(_copied(op, rows)) for rows in copied}
     best = min(times, key=times.__getitem__, default=as_stored)
@@ -212,10 +217,16 @@ def _rows(op: Op, side: int) -> tuple[Row, ...]:
     return tuple(rows)
 
 
+def _gathered(op: Op, costs: Costs) -> tuple[Row, ...]:
+    """What of a product is copied for each of many results to load it by vectors: such as an image, made one row."""
+    rows = [(_row(op, side)[0], 0) for side in range(2)]
+    return tuple(row if row != STAYS and costs.is_scattered(op, side) else STAYS for side, row in enumerate(rows))
+
+
 def _channels_last(op: Op) -> tuple[Row, ...]:
     """What of a depthwise convolution is copied: all is read again and again, for neighbouring channels together."""
     stays = (STAYS,) * len(op.operands)
-    if op.kind is not graph.conv or op.attrs.get("groups", 1) == 1:
+    if op.attrs.get("groups", 1) == 1:
         return stays
     *_, inputs, outputs = tensor_of(op.operands[1]).shape
     *image, channels = tensor_of(op.result).shape
