@@ -75,7 +75,7 @@ TABLE: tuple[tuple[str, str, Callable[[Row], Ratio], Callable[[Row], bool]], ...
     ("{gpu}: `torch.compile`, models in halves / Inductor", "torch_gpu", with_graphs, every),
     ("{gpu}: inference of models that nobody named, drawn / Inductor", "population_models", drawn,
      lambda r: "ratio" in r and "training" not in r["case"]),
-    ("{gpu}: training steps of such / Inductor", "population_models", drawn,
+    ("{gpu}: training steps of such / Inductor", "population_models_training", drawn,
      lambda r: "ratio" in r and "training" in r["case"]),
     ("{gpu}: kernels that nobody named, drawn / the best of eager and Inductor", "population_gpu", drawn,
      lambda r: "ratio" in r),
