@@ -56,16 +56,25 @@ def locate(
     return space, memory, (at // width)[:, None] + np.arange(count), at
 
 
-def load(g: Gang, space: str, address: Array, width: int, count: int, *, strong: bool) -> Array:
+def place(g: Gang, space: str, address: Array) -> tuple[str, Array]:
+    """The state space of active lanes' addresses, and where in its memory they are."""
+    if space == "generic":
+        space, address = space_of(g, address)
+    return space, shared_offsets(g, address, 1) if space == "shared" else g.flat(address) - BASE
+
+
+def load(g: Gang, space: str, address: Array, width: int, count: int, *, strong: bool, updates: bool = False) -> Array:
     """`count` elements of `width` bytes at each active lane's address: [active lanes, count] unsigned."""
     space, memory, index, at = locate(g, space, address, width, count, write=False, strong=strong)
     nbytes = width * count
-    if space == "global" and not strong:
-        _check_published(g, at, nbytes)
+    if space == "global" and (hazards := g.machine.heap_hazards):
+        by = Access(g.lane_warps, g.lanes, g.pc, strong)
+        hazards.read(by, hazards.units(at, nbytes), cached="nc" in g.machine.kernel.code[g.pc].mods)
     elif space == "local" and g.machine.checks:
         unwritten = ~g.machine.local_written[at[:, None] + np.arange(nbytes)]
         g.refuse(np.asarray(unwritten.any(1)), lambda _: "read of uninitialised local memory")
-    return memory[index]
+    values = memory[index]
+    return g.machine.stale.read(g, at, values) if space == "global" and strong and not updates else values
 
 
 def store(g: Gang, space: str, address: Array, values: Array, *, strong: bool) -> None:
@@ -76,17 +85,24 @@ def store(g: Gang, space: str, address: Array, values: Array, *, strong: bool) -
         machine.local_written[at[:, None] + np.arange(width * count)] = True
     elif space == "global":
         machine.heap.mark_written(at, width * count)
-        if machine.published and strong:
-            machine.published.forget(at)
-        elif machine.published:
-            machine.published.write(g.slots, at, width * count)
+        touch_heap(g, at, width * count, np.asarray((memory[index] == values).all(1)), strong=strong)
+        if strong:
+            machine.stale.stored(g, at, memory[index])
     memory[index] = values
-    if machine.checks and space == "shared" and not strong:
-        unit = machine.layout.unit
-        g.refuse(
-            np.asarray((memory[index] != values).any(1)),
-            lambda row: f"race: lanes of one warp write different values to {machine.unit(int(at[row]) // unit)}",
-        )
+    if machine.checks and space != "local" and not strong:
+        _refuse_clash(g, space, at, np.asarray((memory[index] != values).any(1)))
+
+
+def _refuse_clash(g: Gang, space: str, at: Array, bad: Array) -> None:
+    """Lanes that store at once store the same, where it is to one place."""
+    machine = g.machine
+
+    def message(row: int) -> str:
+        place = int(at[row])
+        where = machine.unit(place // machine.layout.unit) if space == "shared" else machine.heap.describe(place)
+        return f"race: lanes that store at once write different values to {where}"
+
+    g.refuse(bad, message)
 
 
 # shared memory
@@ -166,13 +182,10 @@ def check_waited(g: Gang, at: Array, lane: int | None = None) -> None:
         raise g.error(message, row + (lane or 0))
 
 
-def _check_published(g: Gang, at: Array, nbytes: int) -> None:
-    """A CTA reads what others have written only once it has acquired what they released."""
-    machine = g.machine
-    if machine.published and (found := machine.published.find_unknown(g.slots, at, nbytes)):
-        row, writer = found
-        where, who = machine.heap.describe(int(at[row])), machine.ctas[writer]
-        raise g.error(f"race: read of {where}, which CTA {who} wrote, with no release and acquire between", row)
+def touch_heap(g: Gang, at: Array, nbytes: int, same: Array | None = None, *, strong: bool) -> None:
+    """Check and record writes by the active lanes, some of which may be the `same` as what is there."""
+    if hazards := g.machine.heap_hazards:
+        hazards.write(Access(g.lane_warps, g.lanes, g.pc, strong), hazards.units(at, nbytes), same)
 
 
 # local memory

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
+from graphfuse.gpu.emulator.clocks import Known
 from graphfuse.gpu.emulator.gang import Split
 from graphfuse.gpu.emulator.types import Array
-
-
-def _no_clocks() -> Array:
-    return np.zeros(0, np.int32)
 
 
 @dataclass(eq=False, slots=True)
 class Meeting:
     """What those who come know together, what who waits may know from it, and who waits."""
 
-    incoming: Array = field(default_factory=_no_clocks, init=False)
-    known: Array = field(default_factory=_no_clocks, init=False)
+    incoming: Known | None = field(default=None, init=False)
+    known: Known | None = field(default=None, init=False)
     waiting: list[Split] = field(default_factory=list[Split], init=False)
 
-    def carry(self, row: Array) -> None:
+    def carry(self, row: Known) -> None:
         """Someone arrives who knows this much."""
-        self.incoming = maximum(self.incoming, row)
+        self.incoming = row if self.incoming is None else self.incoming.joined(row)
 
 
 @dataclass(eq=False, slots=True)
@@ -49,7 +44,8 @@ class MBarrier(Meeting):
             return False
         self.phase += 1
         self.pending = self.count
-        self.known = maximum(self.known, self.incoming)
+        if self.incoming is not None:
+            self.known = self.incoming
         return True
 
     def state(self) -> str:
@@ -69,12 +65,3 @@ class Barrier(Meeting):
     arrived: int = 0
     warps: set[int] = field(default_factory=set[int])
     votes: list[Array] = field(default_factory=list[Array])
-
-
-def maximum(a: Array, b: Array) -> Array:
-    """The later of two rows of clocks, of whichever length."""
-    if len(a) < len(b):
-        a, b = b, a
-    result = a.copy()
-    np.maximum(result[: len(b)], b, out=result[: len(b)])
-    return result

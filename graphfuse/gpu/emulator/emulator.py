@@ -79,10 +79,12 @@ class Emulator:
             sizes["shared"] + shared_bytes,
             shared_bytes,
             max(sizes["local"], 16),
-            memory.narrowest(kernel.code),
+            memory.narrowest(kernel.code, "shared"),
+            memory.narrowest(kernel.code, "global"),
             sum(max(t.bytes, 2) for t in kernel.registers.values()),
             has_wgmma=any(i.name == "wgmma" for i in kernel.code),
             has_bulk_stores=any("bulk_group" in i.mods for i in kernel.code),
+            has_mbarriers=any(i.name == "mbarrier" for i in kernel.code),
         )
         if layout.threads > 1024:
             raise self._error(f"{layout.threads} threads in a CTA: at most 1024")

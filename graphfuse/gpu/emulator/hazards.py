@@ -1,11 +1,7 @@
-"""Who touched which shared byte when, and whether that was ordered: happens-before by vector clocks.
+"""Who touched which shared byte when, and whether that was ordered before who touches it now (`clocks`).
 
-Agents are what acts on its own: warps, warpgroups (for what wgmma reads until its wait), bulk stores of a warp (what
-they read until their wait), and mbarriers (for what bulk copies write before completing on them). Each warp knows of
-each agent up to some time, its row of `clocks`. An access by agent a at time t is ordered before warp w's next one iff
-`clocks[w, a] >= t`. Barriers join rows; an mbarrier carries rows from those who arrive to those who wait.
-
-Shared memory is tracked in units, the narrowest access of the kernel, so neighbours are never confused.
+Of each unit, the narrowest access of the kernel, there is who wrote it last: agent, time and lane; and of each agent
+when it read it last, and which lane that was: two of one warp at one time are `SEVERAL`.
 """
 
 from __future__ import annotations
@@ -15,14 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphfuse.gpu.emulator.clocks import ANY_LANE, SEVERAL
 from graphfuse.gpu.emulator.errors import EmulatorError
 from graphfuse.gpu.emulator.types import Array
 
 if TYPE_CHECKING:
     from graphfuse.gpu.emulator.machine import Machine
 
-ANY_LANE = 32
-"""Lane of writes that are ordered for the whole warp."""
+_LANES = 64
+"""Numbers for lanes: a read is a time and a lane in one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +38,16 @@ class Access:
 
 
 class Hazards:
-    """The shadow of the shared memory of all resident CTAs, and the clocks of their warps."""
+    """The shadow of the shared memory of all resident CTAs."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine, layout = machine, machine.layout
-        units, warps, self.readers = len(machine.shared) // layout.unit, layout.resident_warps, layout.readers
-        self.agent_of_warp = np.arange(warps) % layout.warps_per_cluster
-        self.clocks = np.zeros((warps, self.readers + 16), np.int32)
-        self.clocks[np.arange(warps), self.agent_of_warp] = 1
-        self.synced = np.zeros(warps, np.int32)
+        self.clocks = machine.clocks
+        units, self.readers = len(machine.shared) // layout.unit, layout.readers
         self.written = np.zeros(units, np.bool_)
         self.writer = np.zeros(units, np.int16)
         self.write_time = np.zeros(units, np.int32)
         self.write_lane = np.full(units, ANY_LANE, np.int8)
-        self.write_sync = np.zeros(units, np.int32)
         self.write_pc = np.zeros(units, np.int32)
         self.write_strong = np.zeros(units, np.bool_)
         self.reads = np.zeros((units, self.readers), np.int32)
@@ -62,30 +55,6 @@ class Hazards:
         self.pending_count = 0
         self.unfenced = np.zeros(units, np.int8)
         self.any_unfenced = False
-
-    # clocks
-
-    def agent(self, index: int) -> int:
-        """Make sure that clocks have a column for this agent."""
-        while index >= self.clocks.shape[1]:
-            self.clocks = np.concatenate([self.clocks, np.zeros_like(self.clocks)], axis=1)
-        return index
-
-    def published(self, warp: int) -> Array:
-        """What this warp knows, as one row; it goes on to a later time."""
-        row = self.clocks[warp].copy()
-        self.clocks[warp, self.agent_of_warp[warp]] += 1
-        return row
-
-    def learn(self, warp: int, row: Array) -> None:
-        """A warp waited for something that carries this row; its lanes are in step behind it."""
-        self.synced[warp] += 1
-        n = len(row)
-        np.maximum(self.clocks[warp, :n], row, out=self.clocks[warp, :n])
-
-    def finished(self, warp: int, agent: int, time: int) -> None:
-        """A warp knows that an agent has read until this time."""
-        self.clocks[warp, agent] = max(self.clocks[warp, agent], time)
 
     # accesses
 
@@ -103,17 +72,26 @@ class Hazards:
         if by.strong:
             return  # strong accesses race with weak ones only, and those find the write
         if agent is None:
-            agents = self.agent_of_warp[by.warps]
-            self.reads[units, agents[:, None]] = self.clocks[by.warps, agents][:, None]
+            self._read_by(by, units)
         else:
-            self.reads[units, agent] = time
+            self.reads[units, agent] = time * _LANES + ANY_LANE
+
+    def _read_by(self, by: Access, units: Array) -> None:
+        agents, now = self.clocks.agent[by.warps][:, None], (self.clocks.now[by.warps] * _LANES)[:, None]
+        mine = now + by.lanes[:, None]
+        before = self.reads[units, agents]
+        several = (before >= now) & (before != mine)
+        self.reads[units, agents] = np.where(several, now + SEVERAL, mine)
+        shared = self.reads[units, agents] != mine  # also by lanes that read at once
+        if shared.any():
+            row, column = np.nonzero(shared)
+            self.reads[units[row, column], agents[row, 0]] = now[row, 0] + SEVERAL
 
     def write(self, by: Access, units: Array) -> None:
         """Rows of units are written by the generic proxy."""
         self.may_write(by, units, "write")
-        agents = self.agent_of_warp[by.warps][:, None]
-        times, synced = self.clocks[by.warps, agents[:, 0]][:, None], self.synced[by.warps][:, None]
-        self._written_by(units, agents, times, by.pc, lanes=by.lanes[:, None], synced=synced, strong=by.strong)
+        agents, times = self.clocks.agent[by.warps][:, None], self.clocks.now[by.warps][:, None]
+        self._written_by(units, agents, times, by.pc, lanes=by.lanes[:, None], strong=by.strong)
         if not by.strong and (clash := self.writer[units] != agents).any():
             raise self._error(by, clash, units, "race: two warps write {unit} without a barrier between")
 
@@ -121,12 +99,23 @@ class Hazards:
         """Whether all earlier accesses of these units are ordered before this one."""
         self._not_pending(by, units, what)
         self._ordered_writes(by, units, what)
-        known = self.clocks[by.warps, : self.readers]
-        late = self.reads[units] > known[:, None, :]
-        if late.any():
-            bad = np.asarray(late.any(2))
-            who = self.machine.agent(int(np.argmax(late[np.unravel_index(int(np.argmax(bad)), bad.shape)])))
-            raise self._error(by, bad, units, f"race: {what} of {{unit}} is not ordered after its read by {who}")
+        reads, home = self.reads[units], self.clocks.home[by.warps]
+        late = reads >= ((self.clocks.all[by.warps, home, : self.readers] + 1) * _LANES)[:, None, :]
+        if not late.any():
+            return
+        row, column, agent = np.nonzero(late)
+        times, lanes = np.divmod(reads[row, column, agent], _LANES)
+        row_of = np.minimum(row, len(by.warps) - 1)
+        who = by.warps[row_of], by.lanes[row_of]
+        found = self.clocks.unknown(who, home[row_of, None], agent[:, None], times[:, None], lanes[:, None])[:, 0]
+        if found.any():
+            first = int(np.argmax(found))
+            bad = np.zeros(units.shape, np.bool_)
+            bad[row[first], column[first]] = True
+            reader = self.machine.agent(int(agent[first]))
+            if agent[first] == self.clocks.agent[who[0][first]]:
+                reader = "another lane of the same warp, with no bar.warp.sync between"
+            raise self._error(by, bad, units, f"race: {what} of {{unit}} is not ordered after its read by {reader}")
 
     def begin_async_write(self, units: Array, operation: int) -> None:
         """These units have no value until the operation completes."""
@@ -141,9 +130,8 @@ class Hazards:
     def end_copy(self, units: Array, warp: int, lanes: Array, pc: int) -> None:
         """A cp.async completed at its wait: as if these lanes had stored the bytes now."""
         self._end_async_write(units)
-        agent = self.agent_of_warp[warp]
-        time, synced = self.clocks[warp, agent], self.synced[warp]
-        self._written_by(units, agent, time, pc, lanes=lanes[:, None], synced=synced)
+        agent, time = self.clocks.agent[warp], self.clocks.now[warp]
+        self._written_by(units, agent, time, pc, lanes=lanes[:, None])
 
     def _end_async_write(self, units: Array) -> None:
         self.pending[units] = 0
@@ -157,14 +145,13 @@ class Hazards:
         pc: int,
         *,
         lanes: Array | None = None,
-        synced: Array | int = 0,
         strong: bool = False,
     ) -> None:
         """The values are an agent's: of lanes that use the generic proxy, or of a bulk copy."""
         self.written[units] = True
         self.writer[units], self.write_time[units], self.write_pc[units] = agent, time, pc
         self.write_lane[units] = ANY_LANE if lanes is None else lanes
-        self.write_sync[units], self.write_strong[units] = synced, strong
+        self.write_strong[units] = strong
         self.unfenced[units] = 0 if lanes is None else lanes + 1
         self.any_unfenced |= lanes is not None
 
@@ -173,11 +160,13 @@ class Hazards:
         if not self.any_unfenced:
             return
         units = low + np.flatnonzero(self.unfenced[low:high])
-        agents, lane = self.writer[units], self.unfenced[units] - 1
-        own = agents == self.agent_of_warp[warp]
-        mine = own & ((lane >= ANY_LANE) | lanes[np.minimum(lane, 31)] | (self.write_sync[units] < self.synced[warp]))
-        known = ~own & (self.clocks[warp, agents] >= self.write_time[units])
-        self.unfenced[units[mine | known]] = 0
+        own = self.writer[units] == self.clocks.agent[warp]
+        lane = self.unfenced[units] - 1
+        mine = own & ((lane >= ANY_LANE) | lanes[np.minimum(lane, 31)])
+        by = np.full(len(units), warp), np.full(len(units), int(np.argmax(lanes)))
+        home = np.full((len(units), 1), self.clocks.home[warp])
+        agents, times, of = self.writer[units, None], self.write_time[units, None], self.write_lane[units, None]
+        self.unfenced[units[mine | ~self.clocks.unknown(by, home, agents, times, of)[:, 0]]] = 0
 
     # rules
 
@@ -200,18 +189,14 @@ class Hazards:
             raise self._error(by, bad, units, f"{what} of {{unit}} while {{operation}} is still in flight")
 
     def _ordered_writes(self, by: Access, units: Array, what: str) -> None:
-        warps = by.warps[:, None]
-        late = self.clocks[warps, self.writer[units]] < self.write_time[units]
+        home, agents, lanes = self.clocks.home[by.warps][:, None], self.writer[units], self.write_lane[units]
+        late = self.clocks.unknown((by.warps, by.lanes), home, agents, self.write_time[units], lanes)
         if by.strong:
             late &= ~self.write_strong[units]
-        if late.any():
-            message = f"race: {what} of {{unit}} is not ordered after its write by {{agent}} ({{written}})"
-            raise self._error(by, late, units, message)
-        if what != "read" or by.strong:
+        if not late.any():
             return
-        lane = self.write_lane[units]
-        unsynced = (lane != by.lanes[:, None]) & (lane < ANY_LANE) & (by.lanes[:, None] < ANY_LANE)
-        unsynced &= (self.writer[units] == self.agent_of_warp[warps]) & (self.write_sync[units] == self.synced[warps])
-        if unsynced.any():
-            message = "race: read of {unit}, which lane {lane} of the same warp wrote ({written})"
-            raise self._error(by, unsynced, units, f"{message}, with no bar.warp.sync between")
+        if (late & (agents == self.clocks.agent[by.warps][:, None])).any():
+            message = f"race: {what} of {{unit}}, which lane {{lane}} of the same warp wrote ({{written}})"
+            raise self._error(by, late, units, f"{message}, with no bar.warp.sync between")
+        message = f"race: {what} of {{unit}} is not ordered after its write by {{agent}} ({{written}})"
+        raise self._error(by, late, units, message)

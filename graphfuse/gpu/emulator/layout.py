@@ -15,6 +15,8 @@ MAX_RESIDENT_WARPS = 256
 """Beyond, arrays are long enough for numpy, and blocks run one after another."""
 MAX_RESIDENT_SHARED = 8 << 20
 """Of all resident blocks: their shadow takes several times as much."""
+MBARRIERS = 64
+"""Of a block: each has a clock, which others know until some time."""
 MAX_REGISTER_BYTES = 256 << 20
 """Of all resident blocks."""
 
@@ -30,9 +32,12 @@ class Layout:
     dynamic_shared: int
     local_bytes: int
     unit: int
+    """Of shared memory's shadow, in bytes."""
+    heap_unit: int
     register_bytes: int
     has_wgmma: bool
     has_bulk_stores: bool
+    has_mbarriers: bool
 
     @cached_property
     def threads(self) -> int:
@@ -63,6 +68,11 @@ class Layout:
     def readers(self) -> int:
         """Agents that read shared memory: warps, warpgroups, bulk stores."""
         return self.warps_per_cluster * (2 if self.has_bulk_stores else 1) + self.groups_per_cluster
+
+    @cached_property
+    def mbarriers(self) -> int:
+        """How many a cluster may have at once."""
+        return MBARRIERS * self.ctas_per_cluster if self.has_mbarriers else 0
 
     @cached_property
     def clusters(self) -> int:

@@ -16,14 +16,15 @@ import numpy as np
 from graphfuse.errors import Loc
 from graphfuse.gpu.emulator import flow
 from graphfuse.gpu.emulator.barriers import MBarrier, Meeting
+from graphfuse.gpu.emulator.clocks import Clocks
 from graphfuse.gpu.emulator.errors import EmulatorError
 from graphfuse.gpu.emulator.events import Events
 from graphfuse.gpu.emulator.gang import FULL, LANES, STOP, Gang, Join, Split, Step
 from graphfuse.gpu.emulator.hazards import Hazards
 from graphfuse.gpu.emulator.heap import Heap
+from graphfuse.gpu.emulator.heap_hazards import Flags, HeapHazards, Stale
 from graphfuse.gpu.emulator.layout import Layout
 from graphfuse.gpu.emulator.parse import Instruction, Kernel, Module
-from graphfuse.gpu.emulator.published import Published
 from graphfuse.gpu.emulator.report import Report, Traffic
 from graphfuse.gpu.emulator.tensormap import TensorMap
 from graphfuse.gpu.emulator.types import Array, register_dtype
@@ -44,6 +45,13 @@ class Part:
 
     def leave(self, warp: int) -> None:
         """A warp ends."""
+
+
+def is_fence(i: Instruction) -> bool:
+    """Whether an instruction orders a lane's accesses of memory, whatever they are."""
+    return i.name == "membar" or (
+        i.name == "fence" and not {"acq_rel", "sc"}.isdisjoint(i.mods) and "proxy" not in i.mods
+    )
 
 
 SomePart = TypeVar("SomePart", bound=Part)
@@ -86,7 +94,7 @@ class Machine:
         self.steps: list[Step] = []
         code = kernel.code
         orders, accesses = {"acquire", "release", "acq_rel"}, ("ld", "st", "atom", "red")
-        self.ordered = any(i.name in accesses and not orders.isdisjoint(i.mods) for i in code)
+        self.ordered = any(is_fence(i) or (i.name in accesses and not orders.isdisjoint(i.mods)) for i in code)
         """Whether CTAs wait for one another through global memory."""
         self.hits = [0] * len(code)
         self.traffic: dict[int, Traffic] = {}
@@ -98,6 +106,7 @@ class Machine:
             if pc >= 0:
                 self.is_join[pc] = True
         self.switches = [i.name in SWITCHING for i in code]
+        self.heap_hazards = HeapHazards(self) if checks else None
         self.reset()
 
     def reset(self) -> None:
@@ -116,9 +125,9 @@ class Machine:
         self.parts: dict[type[Part], Part] = {}
         self.events = Events(self.rng, polls=self.ordered)
         self.hazards: Hazards | None = None
-        self.published = None
-        if self.checks and self.ordered:
-            self.published = Published(len(self.heap.data), layout.resident_ctas)
+        self.flags = Flags(self) if self.checks and self.ordered else None
+        self.stale = Stale(self)
+        self.clocks = Clocks(layout, ordered=self.ordered)
         if self.checks:
             self.shared[...] = self.rng.integers(0, 256, dtype=np.uint8)
             self.hazards = Hazards(self)
@@ -144,6 +153,8 @@ class Machine:
         """Execute clusters from this one on, as many as are resident."""
         layout = self.layout
         self.reset()
+        if self.heap_hazards:
+            self.heap_hazards.first_cluster = first_cluster
         count = min(layout.resident_clusters, layout.clusters - first_cluster)
         self.ctas = [layout.cta_of(first_cluster, slot) for slot in range(count * layout.ctas_per_cluster)]
         layout.set_special(self.special, self.ctas)
@@ -245,10 +256,16 @@ class Machine:
             self.push(split, split.pc + ahead)
         waiting.clear()
 
-    def publish(self, meeting: Meeting, warp: int) -> None:
-        """Who arrives carries what its warp knows."""
+    def publish(self, meeting: Meeting, warp: int, lanes: Array) -> None:
+        """Who arrives carries what these lanes know."""
         if self.hazards:
-            meeting.carry(self.hazards.published(warp))
+            meeting.carry(self.clocks.published(warp, lanes))
+
+    def learn(self, meeting: Meeting, warp: int, lanes: Array, *, meets: bool = False) -> None:
+        """Lanes that waited know what is carried; those that met, together."""
+        if self.hazards and meeting.known is not None:
+            to = self.clocks.meet if meets else self.clocks.learn
+            to(warp, lanes, self.live_lanes[warp], meeting.known)
 
     # control flow
 

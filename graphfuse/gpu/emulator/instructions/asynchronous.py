@@ -115,7 +115,9 @@ def _read_from(g: Gang, source: Array, take: Array) -> Array:
     saved, result = g.state(), np.zeros(len(take), np.int64)
     if take.any():
         g.restrict(g.mask & (g.spread(take) > 0))
-        result[take > 0] = access.heap_offsets(g, g.flat(source), int(take.max()), write=False)
+        result[take > 0] = at = access.heap_offsets(g, g.flat(source), int(take.max()), write=False)
+        if hazards := g.machine.heap_hazards:
+            hazards.read(Access(g.lane_warps, g.lanes, g.pc), hazards.units(at, int(take.max())))
         g.restore(saved)
     return result
 
@@ -154,12 +156,11 @@ def arrive(d: Decoder) -> Step:
 
         def fire(barrier: MBarrier, warp: int, lanes: Array, up_to: Array) -> None:
             queue.complete(warp, lanes, up_to)
-            machine.publish(barrier, warp)
+            machine.publish(barrier, warp, lanes)
             mbarriers.count_down(machine, barrier, int(lanes.sum()), pc, warp)
 
         for barrier, rows, warp in mbarriers.groups(g, address(g)):
-            lanes = np.zeros(LANES, np.bool_)
-            lanes[g.lanes[rows]] = True
+            lanes = mbarriers.lanes_of(g, rows)
             if not counted:
                 barrier.pending += len(rows)
             operation = machine.operations[machine.new_operation(pc)]

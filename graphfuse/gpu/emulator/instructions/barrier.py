@@ -9,7 +9,7 @@ import numpy as np
 from graphfuse.gpu.emulator import access
 from graphfuse.gpu.emulator.barriers import MBarrier
 from graphfuse.gpu.emulator.decode import SHARED_WINDOW, Decoder, full, instruction
-from graphfuse.gpu.emulator.gang import STOP, Gang, Step
+from graphfuse.gpu.emulator.gang import LANES, STOP, Gang, Step
 from graphfuse.gpu.emulator.hazards import Access
 from graphfuse.gpu.emulator.machine import SHARED_BASE, Machine
 from graphfuse.gpu.emulator.types import Array
@@ -60,8 +60,8 @@ def init(d: Decoder) -> Step:
             slot, offset = divmod(position, machine.layout.shared_stride)
             taken = sum(1 for b in machine.mbarriers.values() if b.slot // per_cluster == slot // per_cluster)
             agent = machine.layout.readers + taken
-            if machine.hazards:
-                machine.hazards.agent(agent)
+            if taken >= machine.layout.mbarriers:
+                raise machine.error(f"more than {taken} mbarriers in a cluster", g.pc, int(g.lane_warps[0]))
             machine.mbarriers[position] = MBarrier(slot, offset + SHARED_BASE, number, agent)
 
     return step
@@ -90,6 +90,13 @@ def groups(g: Gang, address: Array) -> Iterator[tuple[MBarrier, Array, int]]:
         yield at_position(g, int(at[rows[0]]), int(rows[0])), rows, int(g.lane_warps[rows[0]])
 
 
+def lanes_of(g: Gang, rows: Array) -> Array:
+    """The mask of these of the active lanes, of one warp."""
+    lanes = np.zeros(LANES, np.bool_)
+    lanes[g.lanes[rows]] = True
+    return lanes
+
+
 def count_down(machine: Machine, barrier: MBarrier, arrivals: int, pc: int, warp: int) -> None:
     """Some arrive, who know what their warp does; the phase may end."""
     barrier.pending -= arrivals
@@ -110,6 +117,7 @@ def arrive(d: Decoder) -> Step:
     returns = d.ops[0].kind != "mem"
     address, rest, put = d.address(d.ops[returns]), d.ops[1 + returns :], d.sink(d.ops[0]) if returns else None
     expects, drops, machine = "expect_tx" in d.mods, d.mods[0] == "arrive_drop", d.machine
+    carries = "relaxed" not in d.mods
     number = d.source(rest[0], "u32") if rest else None
     if expects and number is None:
         raise d.error("expected a number of bytes")
@@ -119,7 +127,8 @@ def arrive(d: Decoder) -> Step:
         states = np.zeros(len(g.lanes), np.uint64)
         for barrier, rows, warp in groups(g, address(g)):
             states[rows] = barrier.phase
-            machine.publish(barrier, warp)
+            if carries:
+                machine.publish(barrier, warp, lanes_of(g, rows))
             arrivals = total = int(numbers[rows].sum())
             if expects:
                 expect_bytes(machine, barrier, total, g.pc, warp)
@@ -172,8 +181,8 @@ def wait(d: Decoder) -> Step:
             wanted = values[rows]
             ended[rows] = (wanted & 1) != (barrier.phase & 1) if parity else wanted < barrier.phase
             if ended[rows].all():
-                if machine.hazards and carries:
-                    machine.hazards.learn(warp, barrier.known)
+                if carries:
+                    machine.learn(barrier, warp, lanes_of(g, rows))
             elif sleeps and machine.rng.random() >= SPURIOUS:
                 blocked[warp] = barrier
         result = g.spread(ended)

@@ -10,7 +10,8 @@ from graphfuse.gpu.emulator import flow
 from graphfuse.gpu.emulator.barriers import Barrier
 from graphfuse.gpu.emulator.decode import Decoder, full, instruction
 from graphfuse.gpu.emulator.gang import LANES, STOP, Gang, Split, Step, no_step
-from graphfuse.gpu.emulator.machine import Machine, Part
+from graphfuse.gpu.emulator.heap_hazards import reach_of
+from graphfuse.gpu.emulator.machine import Machine, Part, is_fence
 from graphfuse.gpu.emulator.types import Array
 
 
@@ -104,7 +105,7 @@ class Barriers(Part):
             raise machine.error(message, g.pc, split.warp)
         barrier.arrived += LANES
         barrier.warps.add(split.warp)
-        machine.publish(barrier, split.warp)
+        machine.publish(barrier, split.warp, split.mask)
         return barrier
 
     def of_cluster(self, warp: int) -> Barrier:
@@ -126,10 +127,9 @@ class Barriers(Part):
         waiting.sort(key=lambda s: s.warp)
         if finish and waiting:
             finish(Gang(machine, list(waiting), waiting[0].pc), np.concatenate(barrier.votes))
-        barrier.known, barrier.incoming = barrier.incoming, barrier.incoming[:0]
-        if machine.hazards:
-            for split in waiting:
-                machine.hazards.learn(split.warp, barrier.known)
+        barrier.known, barrier.incoming = barrier.incoming, None
+        for split in waiting:
+            machine.learn(barrier, split.warp, split.mask, meets=True)
         barrier.arrived, barrier.votes = 0, []
         barrier.warps.clear()
         machine.wake(waiting, 1)
@@ -205,9 +205,14 @@ def warp_sync(d: Decoder) -> Step:
     named = d.source(op, "b32")
 
     def step(g: Gang) -> None:
-        check_members(g, full(g, named(g)))
-        if g.machine.hazards:
-            g.machine.hazards.synced[g.warps[g.mask.any(1)]] += 1
+        masks, machine = full(g, named(g)), g.machine
+        check_members(g, masks)
+        if not machine.hazards:
+            return
+        for row, warp in enumerate(g.warps.tolist()):
+            for members in np.unique(masks[row][g.mask[row]]).tolist():
+                lanes = g.mask[row] & (masks[row] == members)
+                machine.clocks.meet(warp, lanes, machine.live_lanes[warp])
 
     return step
 
@@ -241,14 +246,13 @@ def cluster_barrier(d: Decoder) -> Step:
                 continue
             machine.push(split, g.pc + 1)
             if not arrives:
-                if machine.hazards:
-                    machine.hazards.learn(split.warp, barrier.known)
+                machine.learn(barrier, split.warp, split.mask, meets=True)
                 continue
             if here:
                 raise machine.error("arrives at the cluster's barrier twice without waiting", g.pc, split.warp)
             barrier.warps.add(split.warp)
             if carries:
-                machine.publish(barrier, split.warp)
+                machine.publish(barrier, split.warp, split.mask)
             barriers.complete(barrier)
         return STOP
 
@@ -264,8 +268,15 @@ def _state_of_cluster(barrier: Barrier) -> Callable[[], str]:
 
 @instruction("fence", "membar", mods=".*")
 def fence(d: Decoder) -> Step:
-    """fence, membar: only proxy fences matter here, where global memory is sequentially consistent."""
-    init = "mbarrier_init" in d.mods
+    """fence, membar: of what a lane did and read, or of the proxy that copies asynchronously."""
+    init, reach = "mbarrier_init" in d.mods, reach_of(d.instruction)
+    if is_fence(d.instruction):
+
+        def order(g: Gang) -> None:
+            if g.machine.flags:
+                g.machine.flags.fence(g, reach)
+
+        return order
     if not init and ("proxy" not in d.mods or not any(m.startswith("async") for m in d.mods)):
         return no_step
 

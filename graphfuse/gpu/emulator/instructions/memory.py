@@ -8,6 +8,7 @@ from graphfuse.gpu.emulator import access, floats
 from graphfuse.gpu.emulator.decode import Decoder, Sink, full, instruction
 from graphfuse.gpu.emulator.gang import Gang, Step, no_step
 from graphfuse.gpu.emulator.heap import BASE
+from graphfuse.gpu.emulator.heap_hazards import reach_of
 from graphfuse.gpu.emulator.parse import Instruction, Operand
 from graphfuse.gpu.emulator.types import TYPES, UNSIGNED, Array, PtxType, Ternary
 
@@ -25,9 +26,9 @@ def space_of(i: Instruction) -> str:
     return "global" if space in ("const", "param") else space
 
 
-def _synchronises(d: Decoder, space: str, how: tuple[str, ...]) -> bool:
-    """Whether an access orders others, between CTAs of the GPU."""
-    return space == "global" and "gpu" in d.mods and bool(d.choice(how))
+def _reach(d: Decoder, how: tuple[str, ...]) -> int | None:
+    """How far an access orders others, as one of `SCOPES`; None: it does not."""
+    return reach_of(d.instruction) if d.choice(how) else None
 
 
 @instruction("ld", mods=_MODS)
@@ -40,15 +41,15 @@ def ld(d: Decoder) -> Step:
     if kind.bits == 128:
         raise d.error("128-bit registers are not emulated: load .v2.b64")
     address, space = d.address(ops[1]), space_of(d.instruction)
-    strong, acquires = bool(d.choice(STRONG)), _synchronises(d, space, ("acquire",))
+    strong, reach = bool(d.choice(STRONG)), _reach(d, _ACQUIRES)
 
     def step(g: Gang) -> None:
         loaded = access.load(g, space, address(g), kind.bytes, len(puts), strong=strong)
         for k, put in enumerate(puts):
             value = np.ascontiguousarray(loaded[:, k])
             put(g, g.spread(value if value.dtype == kind.dtype else value.view(kind.dtype)))
-        if acquires and g.machine.published:
-            g.machine.published.acquire(g.slots, g.flat(address(g)) - BASE)
+        if strong and (flags := g.machine.flags):
+            flags.read(g, *access.place(g, space, address(g)), reach)
 
     return step
 
@@ -98,15 +99,15 @@ def st(d: Decoder) -> Step:
     width = UNSIGNED[kind.bits]
     reads = [d.source(p, f"b{kind.bits}") for p in d.vector(ops[1])]
     address, space = d.address(ops[0]), space_of(d.instruction)
-    strong, releases = bool(d.choice(STRONG)), _synchronises(d, space, ("release",))
+    strong, reach = bool(d.choice(STRONG)), _reach(d, _RELEASES)
 
     def step(g: Gang) -> None:
         values = np.empty((int(g.mask.sum()), len(reads)), width)
         for k, read in enumerate(reads):
             values[:, k] = g.flat(full(g, read(g)))
         access.store(g, space, address(g), values, strong=strong)
-        if releases and g.machine.published:
-            g.machine.published.release(g.slots, g.flat(address(g)) - BASE, update=False)
+        if strong and (flags := g.machine.flags):
+            flags.write(g, *access.place(g, space, address(g)), reach, update=False)
 
     return step
 
@@ -144,18 +145,18 @@ def atomic(d: Decoder) -> Step:
     puts = [d.sink(o) for o in d.vector(d.ops[0])] if d.name == "atom" else []
     address, space = d.address(ops[0]), space_of(d.instruction)
     reads = [d.sources(o, f"b{kind.bits}") for o in (ops[1:3] if name == "cas" else ops[1:2])]
-    acquires, releases = _synchronises(d, space, _ACQUIRES), _synchronises(d, space, _RELEASES)
+    acquires, releases = _reach(d, _ACQUIRES), _reach(d, _RELEASES)
     number = TYPES[kind.element or kind.name]
     update = _narrow_add(number) if name == "add" and number.is_float and number.bits < 32 else _OPERATIONS[name]
 
     def step(g: Gang) -> None:
-        published, ctas, flags = g.machine.published, g.slots, g.flat(address(g)) - BASE
-        if published and acquires:
-            published.acquire(ctas, flags)
+        flags = g.machine.flags
+        if flags:
+            flags.read(g, *access.place(g, space, address(g)), acquires)
         operands = [np.moveaxis(read(g), 1, 2)[g.mask] for read in reads]
         old = _perform(g, space, address(g), operands, number, update)
-        if published and releases:
-            published.release(ctas, flags, update=True)
+        if flags:
+            flags.write(g, *access.place(g, space, address(g)), releases, update=True)
         for k, put in enumerate(puts):
             put(g, g.spread(np.ascontiguousarray(old[:, k])))
 
@@ -165,10 +166,12 @@ def atomic(d: Decoder) -> Step:
 def _perform(g: Gang, space: str, address: Array, operands: list[Array], number: PtxType, update: Ternary) -> Array:
     """Lanes act in a random order at each address: what was there before each did."""
     dtype, (lanes, count) = operands[0].dtype, operands[0].shape
-    access.load(g, space, address, dtype.itemsize, count, strong=True)
-    _, memory, index, at = access.locate(
+    access.load(g, space, address, dtype.itemsize, count, strong=True, updates=True)
+    where, memory, index, at = access.locate(
         g, space, address, dtype.itemsize, count, write=True, strong=True, counted=False
     )
+    if where == "global":
+        access.touch_heap(g, at, dtype.itemsize * count, strong=True)
     old = np.empty_like(operands[0])
     for turn in _turns(at, g.machine.rng.permutation(lanes)):
         old[turn] = memory[index[turn]]
@@ -201,10 +204,10 @@ def createpolicy(d: Decoder) -> Step:
     return lambda g: put(g, np.array([[0x12F0000000000000]], np.uint64))
 
 
-def narrowest(kernel_code: list[Instruction]) -> int:
-    """Bytes of the kernel's narrowest access that may be to shared memory, at most 4: the unit of hazards."""
+def narrowest(kernel_code: list[Instruction], space: str) -> int:
+    """Bytes of the kernel's narrowest access that may be to a space, at most 4: the unit of hazards."""
     widths = [4]
     for i in kernel_code:
-        if i.name in ("ld", "st", "atom", "red") and space_of(i) in ("shared", "generic"):
+        if i.name in ("ld", "st", "atom", "red") and space_of(i) in (space, "generic"):
             widths += [t.bytes for t in i.types if t.bits >= 8]
     return min(widths)

@@ -20,7 +20,7 @@ from graphfuse.gpu.emulator.errors import EmulatorError
 from graphfuse.gpu.emulator.events import Groups
 from graphfuse.gpu.emulator.floats import canonical
 from graphfuse.gpu.emulator.gang import Gang, Step
-from graphfuse.gpu.emulator.hazards import ANY_LANE, Access
+from graphfuse.gpu.emulator.hazards import Access
 from graphfuse.gpu.emulator.heap import BASE
 from graphfuse.gpu.emulator.im2col import Im2colMap
 from graphfuse.gpu.emulator.instructions import barrier as mbarriers
@@ -47,6 +47,13 @@ class Move:
     dtype: DType
     """Of the numbers, where they are added."""
     fill: int = 0
+
+    def units(self, unit: int) -> Array:
+        """Those of the heap, of so many bytes each: [1, units]."""
+        return np.unique(self.heap[self.exists] // unit)[None] if self.elem < unit else self._wide(unit)
+
+    def _wide(self, unit: int) -> Array:
+        return (self.heap[self.exists, None] // unit + np.arange(self.elem // unit)).reshape(1, -1)
 
 
 @dataclass(eq=False, slots=True)
@@ -77,7 +84,7 @@ class Stores(Part):
         for k in self.machine.rng.permutation(len(done)):
             done[k].perform()
         if self.machine.hazards and done:
-            self.machine.hazards.finished(warp, self.agent(warp), max(s.number for s in done))
+            self.machine.clocks.finished(warp, self.agent(warp), max(s.number for s in done))
 
     def leave(self, warp: int) -> None:
         """A warp ends: stores that nobody waited for may read what is no longer there."""
@@ -232,6 +239,8 @@ def load(d: Decoder) -> Step:
         where = mbarriers.positions(g, barrier(g)).tolist()
         masks = g.flat(full(g, mask(g))).tolist() if mask else [None] * len(where)
         for lane, move in enumerate(moves(g)):
+            if hazards := machine.heap_hazards:
+                hazards.read(Access.of_one(*g.who(lane), g.pc), move.units(hazards.unit))
             for shift in _targets(g, masks[lane], lane):
                 _start_load(g, move, where[lane] + shift, shift, lane)
             machine.report.bulk_bytes += int(move.exists.sum()) * move.elem
@@ -279,16 +288,15 @@ def _deliver(
     operation = machine.new_operation(pc)
     if machine.hazards:
         units = _units(machine, shared, elem)
-        machine.hazards.may_write(Access.of_one(int(g.lane_warps[lane]), ANY_LANE, pc), units, what)
+        machine.hazards.may_write(Access.of_one(*g.who(lane), pc), units, what)
         machine.hazards.begin_async_write(units, operation)
 
     def fire() -> None:
         perform()
         if machine.hazards and units is not None:
-            machine.hazards.end_bulk_write(units, barrier.agent, barrier.phase + 1, pc)
-            row = np.zeros(barrier.agent + 1, np.int32)
-            row[barrier.agent] = barrier.phase + 1
-            barrier.carry(row)
+            warp, time = machine.layout.warps_of(barrier.slot).start, barrier.phase + 1
+            machine.hazards.end_bulk_write(units, barrier.agent, time, pc)
+            barrier.carry(machine.clocks.of_agent(warp, barrier.agent, time))
         barrier.bytes -= nbytes
         mbarriers.flip(machine, barrier)
 
@@ -359,7 +367,7 @@ def store(d: Decoder) -> Step:
 
 
 def _start_store(g: Gang, move: Move, lane: int, reduction: np.ufunc | None) -> None:
-    machine, key = g.machine, g.who(lane)
+    machine, key, pc = g.machine, g.who(lane), g.pc
     queue = machine.part(Stores)
     queue.numbers[key[0]] += 1
     number = queue.numbers[key[0]]
@@ -374,6 +382,9 @@ def _start_store(g: Gang, move: Move, lane: int, reduction: np.ufunc | None) -> 
         if reduction:
             total = reduction(memory[index].view(move.dtype), values.view(move.dtype))
             values = canonical(total.astype(move.dtype)).view(memory.dtype)
+        if hazards := machine.heap_hazards:
+            by = Access.of_one(*key, pc, strong=reduction is not None)
+            hazards.write(by, move.units(hazards.unit), np.array([(memory[index] == values).all()]))
         memory[index] = values
         machine.heap.mark_written(move.heap[move.exists], move.elem)
 

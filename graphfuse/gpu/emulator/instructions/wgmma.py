@@ -168,7 +168,7 @@ def _complete(machine: Machine, now: Registers, warp: int, promises: list[Promis
     for promise in promises:
         _keep(machine, promise)
     if machine.hazards and promises:
-        machine.hazards.finished(warp, group_agent(machine, warp), promises[-1].product.number + 1)
+        machine.clocks.finished(warp, group_agent(machine, warp), promises[-1].product.number + 1)
     for name, (promise, index) in list(now.promised.items()):
         if promise.after is not None:
             machine.registers[name][warp] = promise.after[index]
