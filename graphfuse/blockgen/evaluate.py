@@ -50,6 +50,8 @@ class Leaf:
     offset: Dim = 0
     stream_elems: int = 0
     """When stores should go past the cache: elements of a vector register, else 0."""
+    relaxed: bool = False
+    """Whether several programs may store there, and any of them be the last."""
     ahead: int = 0
     """When loads should prefetch: how many elements further on, else 0."""
 
@@ -417,7 +419,9 @@ class Evaluator:
         offset = self.space.simplify(linear(index, leaf.strides) + leaf.offset)
         strides = self._lane_strides(offset)
         if not self.lanes or strides is None or self._mask is not None:
-            self.builder.op(block.store, leaf.pointer, *self._places(offset, value))
+            attrs = {"relaxed": True} if leaf.relaxed else {}
+            operands = [leaf.pointer, *self._places(offset, value)]
+            self.builder.append(block.store.build(operands, attrs, loc=self.builder.loc))
             return
         value = self.shaped(value, self.full_shape())
         start = self._start(offset)
@@ -427,6 +431,8 @@ class Evaluator:
         attrs = {"strides": strides, **attrs}
         if leaf.stream_elems and all(_divides(leaf.stream_elems, d) for d in (start, *strides[:-1])):
             attrs["stream"] = True
+        if leaf.relaxed:
+            attrs["relaxed"] = True
         operands = [leaf.pointer, base, value, *limits]
         self.builder.append(block.store_view.build(operands, attrs, loc=self.builder.loc))
 

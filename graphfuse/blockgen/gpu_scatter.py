@@ -66,6 +66,7 @@ def emit(kernel: Kernel) -> Func:
     def compute(index: Index) -> None:
         places, inside = made.places(index)
         if made.kind == "set":
+            made.out = replace(made.out, relaxed=True)
             made.apply(index, places, inside)
             return
         update = ev.value(made.updates, index)
@@ -154,7 +155,8 @@ class _Tables:
 
     def _write(self, place: Dim) -> None:
         """To memory, if there is anything new."""
-        made, ev, out = self.made, self.ev, leaf_of(self.made.out.pointer, (self.places,))
+        made, ev = self.made, self.ev
+        out = replace(leaf_of(made.out.pointer, (self.places,)), relaxed=made.kind == "set")
         leaf = Leaf(self.pointer, (self.row, 1), (self.count, self.places))
         found = ev.reduction(
             self.reduction, self.elem, [self.count], lambda of: ev.load(leaf, (*of, place)), (place,), self.count

@@ -376,10 +376,12 @@ def store_view(
     strides: tuple[Dim, ...],
     limited: tuple[int, ...] = (),
     stream: bool = False,
+    relaxed: bool = False,
 ) -> tuple[Type, ...]:
     """Write a strided tile, as `load_view` reads one; elements at or past a limit are not written.
 
     `stream` is a hint that nobody reads it soon, and a promise that every row begins at a multiple of the vector size.
+    What is `relaxed` other programs may store at the same time: which is the last is not said.
     """
     if base != I64:
         raise VerifyError(f"operand 1 must be i64, got {base}")
@@ -398,8 +400,13 @@ def load(pointer: Type, offsets: Type, mask: Type | None = None, *, other: bool 
 
 
 @opdef("block.store")
-def store(pointer: Type, offsets: Type, value: Type, mask: Type | None = None) -> tuple[Type, ...]:
-    """Scatter `pointer[offsets] = value` where the mask is true; of equal offsets the last one wins."""
+def store(
+    pointer: Type, offsets: Type, value: Type, mask: Type | None = None, *, relaxed: bool = False
+) -> tuple[Type, ...]:
+    """Scatter `pointer[offsets] = value` where the mask is true; of equal offsets the last one wins.
+
+    What is `relaxed` other programs may store at the same time: which is the last is not said.
+    """
     check_places(offsets, mask)
     if value != with_elem(offsets, pointer_of(pointer).elem):
         raise VerifyError(f"cannot store {value} through {pointer} at {offsets}")

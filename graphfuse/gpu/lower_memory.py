@@ -92,7 +92,7 @@ def lower_store_view(kernel: Kernel, op: Op) -> None:
     tile, type_ = kernel.tile(op.operands[2]), tile_of(op.operands[2])
     kernel.order(kernel.pointer(op.operands[0]).root, writes=True)
     for access in view_accesses(kernel, op, type_, op.operands[3:], stores=True):
-        store_one(kernel, tile.elem, [tile.vectors[r] for r in access.registers], access)
+        store_one(kernel, tile.elem, [tile.vectors[r] for r in access.registers], access, relaxed=is_relaxed(op))
 
 
 def view_accesses(kernel: Kernel, op: Op, type_: Tile, limits: Sequence[Value], *, stores: bool) -> Iterator[Access]:
@@ -222,7 +222,7 @@ def lower_store(kernel: Kernel, op: Op) -> None:
     kernel.order(kernel.pointer(pointer).root, writes=True)
     value = kernel.registers(source)
     for access in element_accesses(kernel, op, source.type, mask, stores=True):
-        store_one(kernel, value.elem, [value.vectors[r] for r in access.registers], access)
+        store_one(kernel, value.elem, [value.vectors[r] for r in access.registers], access, relaxed=is_relaxed(op))
 
 
 def element_accesses(
@@ -326,18 +326,29 @@ def _unpack(kernel: Kernel, elem: Scalar, loaded: Reg, n: int) -> list[Reg]:
     return [wrap(kernel, r, elem) for r in out] if elem.is_integer else out  # bits above i4 may be anything
 
 
-def store_one(kernel: Kernel, elem: Scalar, values: Sequence[Reg], access: Access) -> None:
+def is_relaxed(op: Op) -> bool:
+    """Whether what a store writes may be written by others at the same time."""
+    return bool(op.attrs.get("relaxed", False))
+
+
+def store_one(kernel: Kernel, elem: Scalar, values: Sequence[Reg], access: Access, *, relaxed: bool = False) -> None:
     """Store elements by one instruction."""
     n, nbytes, address = len(values), elem.bytes * len(values), access.address
     parts = [kernel.convert("zext", v, memory_type(elem)) for v in values]
     packed = parts[0] if n == 1 else kernel.recast(kernel.joined(parts), _memory_vector(elem, n))
-    if access.predicate is None:
+    if access.predicate is None and not relaxed:
         kernel.text.line(f"store {packed}, {kernel.address(address, access.displacement)}, align {nbytes}")
         return
     words = _as_words(kernel, packed, nbytes)
     vector, names = vector_of(2, len(words))
-    store = f"st.{space_of(address)}{vector}.b{min(8 * nbytes, 32)} [$0+{access.displacement}], {names};"
-    kernel.assembly(when(store, 1), address, kernel.flag(access.predicate), *words)
+    if access.predicate is None:
+        vector, names = vector_of(1, len(words))
+    how = "relaxed.gpu." if relaxed else ""
+    store = f"st.{how}{space_of(address)}{vector}.b{min(8 * nbytes, 32)} [$0+{access.displacement}], {names};"
+    if access.predicate is None:
+        kernel.assembly(store, address, *words)
+    else:
+        kernel.assembly(when(store, 1), address, kernel.flag(access.predicate), *words)
 
 
 def _as_words(kernel: Kernel, packed: Reg, nbytes: int) -> list[Reg]:
