@@ -186,7 +186,9 @@ def test_two_warps_write_one_place():
 
 def test_lanes_write_different_values_to_one_place():
     ptx = entry("\tst.shared.u32 [s], %t;", [], SHARED)
-    with pytest.raises(EmulatorError, match=r"race: lanes that store at once write different values to shared byte 0x400"):
+    with pytest.raises(
+        EmulatorError, match=r"race: lanes that store at once write different values to shared byte 0x400"
+    ):
         launch(ptx, [])
 
 
