@@ -36,9 +36,10 @@ class Partly:
 
     def covers(self, where: tuple[Array | int, Array], times: Array, lanes: Array) -> Array:
         """Which accesses are known so."""
-        named = self.lanes[where]
-        known = np.where(lanes == SEVERAL, named, named & _BITS[np.minimum(lanes, LANES - 1)]) != 0
-        return known & (lanes != ANY_LANE) & (self.until[where] >= times)
+        named: Array = self.lanes[where]
+        known = (named & _BITS[np.minimum(lanes, LANES - 1)] != 0) & (lanes < LANES)
+        known |= (named != 0) & (lanes == SEVERAL)
+        return known & (self.until[where] >= times)
 
 
 @dataclass(frozen=True, slots=True)
