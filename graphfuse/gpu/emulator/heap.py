@@ -36,6 +36,8 @@ class Heap:
         self.data: Array = np.zeros(0, np.uint8)
         self.views: dict[int, Array] = {}
         self.written: Array | None = None
+        self.aliased = list[int]()
+        """Where buffers begin that several arguments are."""
         self._starts: list[int] = []
         self._by_source: dict[tuple[int, int], int] = {}
 
@@ -44,6 +46,7 @@ class Heap:
         nbytes = buffer.array.nbytes
         key = (buffer.array.__array_interface__["data"][0], nbytes)
         if nbytes and key in self._by_source:
+            self.aliased.append(self._by_source[key] - BASE)
             return self._by_source[key]
         start = self.end
         self.regions.append(Region(buffer.name or name, start, start + nbytes, buffer))

@@ -51,6 +51,15 @@ class HeapHazards:
         self.write_pcs = np.zeros(units, np.int32)
         self.reads = np.zeros((2, units), np.int64)
         """The last, and the last of another CTA than that."""
+        self.aliased: Array | None = None
+        """Units of what several arguments are. Of a tile smaller than a CTA each warp loads what one of them stores:
+        where compilers take the arguments for different memory, the others may do so later, and drop it."""
+        if machine.heap.aliased:
+            self.aliased = np.zeros(units, np.bool_)
+            for start in machine.heap.aliased:
+                region = machine.heap.region_at(start)
+                assert region, "it was added"
+                self.aliased[start // self.unit : -(-region.end // self.unit)] = True
         self.first_cluster = 0
 
     def units(self, at: Array, nbytes: int) -> Array:
@@ -81,6 +90,9 @@ class HeapHazards:
             self.machine.warned.setdefault((by.pc, "same"), str(note))
         for reads in self.reads:
             if (read := reads[units]).any():
+                if self.aliased is not None:
+                    beside = self._cta(read) == self._cta(self._packed(by))
+                    read = np.where(self.aliased[units] & beside, 0, read)
                 self._refuse(by, units, read, "race: write of {where}, which {who} read, {order}")
         self.writes[units] = self._packed(by)
         self.write_pcs[units] = by.pc

@@ -169,3 +169,13 @@ def test_lanes_that_write_what_others_have_read():
     assert all(
         isinstance(f, list) for f in run(body.replace("SYNC", "bar.warp.sync 0xffffffff;"), grid=1, decls=shared)
     )
+
+
+def test_arguments_that_are_one_array():
+    """Each warp loads what one of them stores, and drops it; other CTAs are told from that."""
+    ptx = entry("ld.global.u32 %r1, [%out]; setp.ne.u32 %q1, %t, 96; @%q1 ret; st.global.u32 [%work], %r1;", PARAMS)
+    x = ints(1, 5)
+    for seed in SEEDS:
+        launch(ptx, [x, x], block=128, seed=seed)
+    with pytest.raises(EmulatorError, match="race: .* which CTA"):
+        launch(ptx, [x, x], grid=2, block=128)
