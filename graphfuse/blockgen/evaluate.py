@@ -417,22 +417,19 @@ class Evaluator:
     def store(self, leaf: Leaf, index: Index, value: Value) -> None:
         """Write the element(s) at `index`; lanes past their limit are not written."""
         offset = self.space.simplify(linear(index, leaf.strides) + leaf.offset)
-        strides = self._lane_strides(offset)
+        strides, relaxed = self._lane_strides(offset), {"relaxed": True} if leaf.relaxed else {}
         if not self.lanes or strides is None or self._mask is not None:
-            attrs = {"relaxed": True} if leaf.relaxed else {}
             operands = [leaf.pointer, *self._places(offset, value)]
-            self.builder.append(block.store.build(operands, attrs, loc=self.builder.loc))
+            self.builder.append(block.store.build(operands, relaxed, loc=self.builder.loc))
             return
         value = self.shaped(value, self.full_shape())
         start = self._start(offset)
         base = self.index(start)
         own = leaf.pointer.op is not None and leaf.pointer.op.kind is block.alloc
         limits, attrs = self._limits(leaf, index, range(len(self.lanes)), room=own)
-        attrs = {"strides": strides, **attrs}
+        attrs = {"strides": strides, **attrs, **relaxed}
         if leaf.stream_elems and all(_divides(leaf.stream_elems, d) for d in (start, *strides[:-1])):
             attrs["stream"] = True
-        if leaf.relaxed:
-            attrs["relaxed"] = True
         operands = [leaf.pointer, base, value, *limits]
         self.builder.append(block.store_view.build(operands, attrs, loc=self.builder.loc))
 

@@ -61,19 +61,19 @@ class ProductCosts:
                 total += costs.launch_us + moved / costs.bytes_per_us
         return total
 
-    def is_scattered(self, op: Op, side: int) -> bool:
-        """Whether a product of a row loads an operand by elements, and takes longer to than a copy of it would.
+    def scattered(self, op: Op) -> int | None:
+        """The operand that a product of a row loads by elements, and takes longer to than a copy of it would.
 
-        Each of the results loads all of it, an element of a sector at a time.
+        Each of the results loads all of it, an element of a sector at a time; a copy loads it so once.
         """
+        sizes = [typical(product(shape_of(v)), self.ranges) for v in op.operands]
+        side = sizes.index(min(sizes))
+        x, costs = op.operands[side], self.machine.gpu.memory
+        copied = costs.launch_us * costs.bytes_per_us + (SECTOR_BYTES + element_of(x).bytes) * sizes[side]
+        if x.op is None or not x.op.has(Trait.MOVEMENT) or copied >= SECTOR_BYTES * max(sizes):
+            return None
         kernel = self._kernel(op)
-        if kernel.is_of_matrices or not kernel.is_apart_along_k(kernel.factors[side]):
-            return False
-        costs = self.machine.gpu.memory
-        x, others = op.operands[side], op.operands[1 - side]
-        copied = 2 * element_of(x).bytes * typical(product(shape_of(x)), self.ranges)
-        loaded = SECTOR_BYTES * typical(product(shape_of(others)), self.ranges)
-        return costs.launch_us * costs.bytes_per_us + copied < loaded
+        return None if kernel.is_of_matrices or not kernel.is_apart_along_k(kernel.factors[side]) else side
 
     def _kernel(self, op: Op) -> GpuContraction:
         """The kernel of the product alone, whose operands are where they begin as views."""

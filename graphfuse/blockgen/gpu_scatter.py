@@ -60,13 +60,13 @@ def emit(kernel: Kernel) -> Func:
     if positions(made.shape) == 0:
         return kernel.finish(0, 1, {"warps": 1})
 
+    made.out = replace(made.out, relaxed=made.kind == "set")
     if (tables := _Tables.of(made)) is not None:
         return tables.emit()
 
     def compute(index: Index) -> None:
         places, inside = made.places(index)
         if made.kind == "set":
-            made.out = replace(made.out, relaxed=True)
             made.apply(index, places, inside)
             return
         update = ev.value(made.updates, index)
@@ -156,7 +156,7 @@ class _Tables:
     def _write(self, place: Dim) -> None:
         """To memory, if there is anything new."""
         made, ev = self.made, self.ev
-        out = replace(leaf_of(made.out.pointer, (self.places,)), relaxed=made.kind == "set")
+        out = replace(leaf_of(made.out.pointer, (self.places,)), relaxed=made.out.relaxed)
         leaf = Leaf(self.pointer, (self.row, 1), (self.count, self.places))
         found = ev.reduction(
             self.reduction, self.elem, [self.count], lambda of: ev.load(leaf, (*of, place)), (place,), self.count

@@ -340,9 +340,7 @@ def store_one(kernel: Kernel, elem: Scalar, values: Sequence[Reg], access: Acces
         kernel.text.line(f"store {packed}, {kernel.address(address, access.displacement)}, align {nbytes}")
         return
     words = _as_words(kernel, packed, nbytes)
-    vector, names = vector_of(2, len(words))
-    if access.predicate is None:
-        vector, names = vector_of(1, len(words))
+    vector, names = vector_of(1 if access.predicate is None else 2, len(words))
     how = "relaxed.gpu." if relaxed else ""
     store = f"st.{how}{space_of(address)}{vector}.b{min(8 * nbytes, 32)} [$0+{access.displacement}], {names};"
     if access.predicate is None:

@@ -266,3 +266,17 @@ def test_whole_columns(combined, shapes, multiprocessors):
     assert re.search(r"(red|atom)\.relaxed\.gpu\.shared", ptx)
     for out, value in zip(outs, op.body.terminator.operands, strict=True):
         np.testing.assert_array_equal(out, env[value])
+
+
+@pytest.mark.parametrize(
+    ("attrs", "is_relaxed"), [('kind = "set"', True), ('kind = "set", ordered = true', False), ('kind = "add"', False)]
+)
+def test_updates_that_may_meet_are_stored_relaxed(attrs, is_relaxed):
+    target = Target.parse("cuda:sm_90a")
+    params = "x: 900x20xf32, i: 700x1xi64, u: 700x20xf32"
+    func, _ = outline(
+        canonicalize(graph_func(params, f"y = scatter_nd(x, i, u) {{{attrs}}}; return(y)")), Rules(computes_places=True)
+    )
+    (region,) = (op for op in func.walk() if op.kind is graph.region)
+    kernel = lower_region(region, "k", {}, backend_of(target).machine, GPU_EMITTERS)
+    assert ("st.relaxed.gpu.global" in emit_ptx(compile_functions([kernel], target))) == is_relaxed

@@ -83,8 +83,8 @@ class Costs(Protocol):
         """Microseconds that a product takes, with the pads that it reads."""
         ...
 
-    def is_scattered(self, op: Op, side: int) -> bool:
-        """Whether a product that stays loads so many scattered elements of an operand that a copy costs less."""
+    def scattered(self, op: Op) -> int | None:
+        """The operand of which a product that stays loads so many scattered elements that a copy costs less."""
         ...
 
 
@@ -219,8 +219,8 @@ def _rows(op: Op, side: int) -> tuple[Row, ...]:
 
 def _gathered(op: Op, costs: Costs) -> tuple[Row, ...]:
     """What of a product is copied for each of many results to load it by vectors: such as an image, made one row."""
-    rows = [(_row(op, side)[0], 0) for side in range(2)]
-    return tuple(row if row != STAYS and costs.is_scattered(op, side) else STAYS for side, row in enumerate(rows))
+    found = costs.scattered(op)
+    return tuple((_row(op, side)[0], 0) if side == found else STAYS for side in range(2))
 
 
 def _channels_last(op: Op) -> tuple[Row, ...]:

@@ -73,8 +73,8 @@ def load(g: Gang, space: str, address: Array, width: int, count: int, *, strong:
     elif space == "local" and g.machine.checks:
         unwritten = ~g.machine.local_written[at[:, None] + np.arange(nbytes)]
         g.refuse(np.asarray(unwritten.any(1)), lambda _: "read of uninitialised local memory")
-    values = memory[index]
-    return g.machine.stale.read(g, at, values) if space == "global" and strong and not updates else values
+    values, stale = memory[index], g.machine.stale
+    return stale.read(g, at, values) if stale and space == "global" and strong and not updates else values
 
 
 def store(g: Gang, space: str, address: Array, values: Array, *, strong: bool) -> None:
@@ -85,9 +85,11 @@ def store(g: Gang, space: str, address: Array, values: Array, *, strong: bool) -
         machine.local_written[at[:, None] + np.arange(width * count)] = True
     elif space == "global":
         machine.heap.mark_written(at, width * count)
-        touch_heap(g, at, width * count, np.asarray((memory[index] == values).all(1)), strong=strong)
-        if strong:
-            machine.stale.stored(g, at, memory[index])
+        if machine.heap_hazards:
+            before = memory[index]
+            touch_heap(g, at, width * count, np.asarray((before == values).all(1)), strong=strong)
+            if strong and machine.stale:
+                machine.stale.stored(g, at, before)
     memory[index] = values
     if machine.checks and space != "local" and not strong:
         _refuse_clash(g, space, at, np.asarray((memory[index] != values).any(1)))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphfuse.gpu.emulator.gang import LANES
+from graphfuse.gpu.emulator.gang import LANES, mask_of
 from graphfuse.gpu.emulator.layout import Layout
 from graphfuse.gpu.emulator.types import Array
 
@@ -90,7 +90,7 @@ class Clocks:
 
     def of_lane(self, warp: int, lane: int, time: int) -> Known:
         """What a lane knows, with what it did until a time."""
-        return self._with(self.of(warp, np.arange(LANES) == lane), warp, time, _BITS[lane])
+        return self._with(self.of(warp, mask_of(lane)), warp, time, _BITS[lane])
 
     def of(self, warp: int, lanes: Array) -> Known:
         """What lanes of a warp know of others."""

@@ -19,6 +19,13 @@ LANES = 32
 FULL: Array = np.ones(LANES, np.bool_)
 
 
+def mask_of(lanes: int | list[int] | Array) -> Array:
+    """Which lanes of a warp are these."""
+    mask = np.zeros(LANES, np.bool_)
+    mask[lanes] = True
+    return mask
+
+
 @dataclass(eq=False, slots=True)
 class Join:
     """Where the sides of a divergent branch meet: it goes on when all lanes in `expected` have `arrived`."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from graphfuse.gpu.emulator.clocks import Known
 from graphfuse.gpu.emulator.errors import EmulatorError
-from graphfuse.gpu.emulator.gang import LANES, Gang
+from graphfuse.gpu.emulator.gang import LANES, Gang, mask_of
 from graphfuse.gpu.emulator.hazards import Access
 from graphfuse.gpu.emulator.parse import Instruction
 from graphfuse.gpu.emulator.types import Array
@@ -152,16 +152,14 @@ class Stale:
     Nobody reads it any more who has read the new number, and atomic updates never do.
     """
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
+    def __init__(self, machine: Machine, hazards: HeapHazards) -> None:
+        self.machine, self.hazards = machine, hazards
         self.before: dict[int, tuple[Array, int, set[tuple[int, int]]]] = {}
         """Of the place of an element: what it held, who stored (as `HeapHazards` has it), and who has read that."""
 
     def stored(self, g: Gang, at: Array, before: Array) -> None:
         """Active lanes stored where this was before: [lanes, elements]."""
-        hazards, width = self.machine.heap_hazards, before.dtype.itemsize
-        if not hazards:
-            return
+        hazards, width = self.hazards, before.dtype.itemsize
         for row, (place, key) in enumerate(zip(at.tolist(), _who(g), strict=True)):
             for k, old in enumerate(before[row]):
                 where = place + k * width
@@ -169,8 +167,8 @@ class Stale:
 
     def read(self, g: Gang, at: Array, values: Array) -> Array:
         """What active lanes read that is these numbers by now: [lanes, elements]."""
-        hazards, width = self.machine.heap_hazards, values.dtype.itemsize
-        if not hazards or not self.before:
+        hazards, width = self.hazards, values.dtype.itemsize
+        if not self.before:
             return values
         values = values.copy()
         for row, (place, (warp, lane)) in enumerate(zip(at.tolist(), _who(g), strict=True)):
@@ -249,7 +247,7 @@ class Flags:
             for lane in np.flatnonzero(g.mask[row]).tolist():
                 self.fenced[warp, lane] = reach, now
                 for left in self.seen.pop((warp, lane), ()):
-                    self._acquire(warp, np.arange(LANES) == lane, reach, left)
+                    self._acquire(warp, mask_of(lane), reach, left)
             self.machine.clocks.now[warp] += 1
 
     def _acquire(self, warp: int, lanes: Array, reach: int, left: _Left) -> None:
@@ -266,4 +264,4 @@ def _by_flag(g: Gang, at: Array) -> Iterator[tuple[int, int, Array]]:
     for warp, flag, lane in zip(g.lane_warps.tolist(), at.tolist(), g.lanes.tolist(), strict=True):
         lanes[warp, flag].append(lane)
     for (warp, flag), found in lanes.items():
-        yield warp, flag, np.isin(np.arange(LANES), found)
+        yield warp, flag, mask_of(found)

@@ -33,6 +33,8 @@ SHARED_BASE = 1024
 """Shared addresses start here, as on sm_90, whose first KiB is the system's."""
 LOCAL_BASE = 64
 """The first address of local memory: 0 is no address."""
+STRONG = frozenset({"relaxed", "acquire", "release", "acq_rel", "volatile", "mmio"})
+"""What makes an access one that does not race with others such (PTX ISA 8.4)."""
 SWITCHING = frozenset({"ld", "st", "atom", "red", "ldmatrix", "stmatrix", "fence", "membar"})
 """Where a gang may be set aside for another."""
 
@@ -96,6 +98,7 @@ class Machine:
         orders, accesses = {"acquire", "release", "acq_rel"}, ("ld", "st", "atom", "red")
         self.ordered = any(is_fence(i) or (i.name in accesses and not orders.isdisjoint(i.mods)) for i in code)
         """Whether CTAs wait for one another through global memory."""
+        self.loads_strongly = any(i.name == "ld" and not STRONG.isdisjoint(i.mods) for i in code)
         self.hits = [0] * len(code)
         self.traffic: dict[int, Traffic] = {}
         self.warned: dict[tuple[int, str], str] = {}
@@ -126,7 +129,8 @@ class Machine:
         self.events = Events(self.rng, polls=self.ordered)
         self.hazards: Hazards | None = None
         self.flags = Flags(self) if self.checks and self.ordered else None
-        self.stale = Stale(self)
+        # a scatter stores strongly, too, and very often: where nobody loads so, nothing is kept of that
+        self.stale = Stale(self, self.heap_hazards) if self.heap_hazards and self.loads_strongly else None
         self.clocks = Clocks(layout, ordered=self.ordered)
         if self.checks:
             self.shared[...] = self.rng.integers(0, 256, dtype=np.uint8)

@@ -12,7 +12,7 @@ import numpy as np
 from graphfuse.gpu.emulator import access
 from graphfuse.gpu.emulator.barriers import MBarrier
 from graphfuse.gpu.emulator.decode import Decoder, Source, full, instruction
-from graphfuse.gpu.emulator.gang import LANES, Gang, Step
+from graphfuse.gpu.emulator.gang import LANES, Gang, Step, mask_of
 from graphfuse.gpu.emulator.hazards import Access
 from graphfuse.gpu.emulator.instructions import barrier as mbarriers
 from graphfuse.gpu.emulator.machine import Machine, Part
@@ -160,7 +160,7 @@ def arrive(d: Decoder) -> Step:
             mbarriers.count_down(machine, barrier, int(lanes.sum()), pc, warp)
 
         for barrier, rows, warp in mbarriers.groups(g, address(g)):
-            lanes = mbarriers.lanes_of(g, rows)
+            lanes = mask_of(g.lanes[rows])
             if not counted:
                 barrier.pending += len(rows)
             operation = machine.operations[machine.new_operation(pc)]

@@ -9,7 +9,7 @@ import numpy as np
 from graphfuse.gpu.emulator import access
 from graphfuse.gpu.emulator.barriers import MBarrier
 from graphfuse.gpu.emulator.decode import SHARED_WINDOW, Decoder, full, instruction
-from graphfuse.gpu.emulator.gang import LANES, STOP, Gang, Step
+from graphfuse.gpu.emulator.gang import STOP, Gang, Step, mask_of
 from graphfuse.gpu.emulator.hazards import Access
 from graphfuse.gpu.emulator.machine import SHARED_BASE, Machine
 from graphfuse.gpu.emulator.types import Array
@@ -90,13 +90,6 @@ def groups(g: Gang, address: Array) -> Iterator[tuple[MBarrier, Array, int]]:
         yield at_position(g, int(at[rows[0]]), int(rows[0])), rows, int(g.lane_warps[rows[0]])
 
 
-def lanes_of(g: Gang, rows: Array) -> Array:
-    """The mask of these of the active lanes, of one warp."""
-    lanes = np.zeros(LANES, np.bool_)
-    lanes[g.lanes[rows]] = True
-    return lanes
-
-
 def count_down(machine: Machine, barrier: MBarrier, arrivals: int, pc: int, warp: int) -> None:
     """Some arrive, who know what their warp does; the phase may end."""
     barrier.pending -= arrivals
@@ -128,7 +121,7 @@ def arrive(d: Decoder) -> Step:
         for barrier, rows, warp in groups(g, address(g)):
             states[rows] = barrier.phase
             if carries:
-                machine.publish(barrier, warp, lanes_of(g, rows))
+                machine.publish(barrier, warp, mask_of(g.lanes[rows]))
             arrivals = total = int(numbers[rows].sum())
             if expects:
                 expect_bytes(machine, barrier, total, g.pc, warp)
@@ -182,7 +175,7 @@ def wait(d: Decoder) -> Step:
             ended[rows] = (wanted & 1) != (barrier.phase & 1) if parity else wanted < barrier.phase
             if ended[rows].all():
                 if carries:
-                    machine.learn(barrier, warp, lanes_of(g, rows))
+                    machine.learn(barrier, warp, mask_of(g.lanes[rows]))
             elif sleeps and machine.rng.random() >= SPURIOUS:
                 blocked[warp] = barrier
         result = g.spread(ended)

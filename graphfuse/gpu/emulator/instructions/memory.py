@@ -9,13 +9,13 @@ from graphfuse.gpu.emulator.decode import Decoder, Sink, full, instruction
 from graphfuse.gpu.emulator.gang import Gang, Step, no_step
 from graphfuse.gpu.emulator.heap import BASE
 from graphfuse.gpu.emulator.heap_hazards import reach_of
+from graphfuse.gpu.emulator.machine import STRONG
 from graphfuse.gpu.emulator.parse import Instruction, Operand
 from graphfuse.gpu.emulator.types import TYPES, UNSIGNED, Array, PtxType, Ternary
 
 SPACES = ("global", "shared", "local", "const", "param")
-STRONG = ("relaxed", "acquire", "release", "acq_rel", "volatile", "mmio")
 _MORE = r"shared::cta shared::cluster param::entry v2 v4 v8 L[12]::\w+ cta cluster gpu sys ca cg cs lu cv wb wt nc weak"
-_MODS = " ".join((*SPACES, *STRONG, _MORE, "unified"))
+_MODS = " ".join((*SPACES, *sorted(STRONG), _MORE, "unified"))
 _ACQUIRES, _RELEASES = ("acquire", "acq_rel"), ("release", "acq_rel")
 
 
