@@ -154,11 +154,12 @@ class GpuContraction(ContractionKernel):
     def _contiguous_k(self) -> bool:
         return bool(self.k_dims) and 1 in self._large.strides(self.k_names[self.k_dims[-1].last])
 
-    def is_apart_along_k(self, factor: Factor) -> bool:
+    def is_apart_along_k(self) -> bool:
         """Whether neighbours along k of the smaller factor lie apart where those of the larger lie side by side."""
-        if factor is self._large or not self._contiguous_k():
+        if not self._contiguous_k():
             return False
-        return {0, 1}.isdisjoint(factor.strides(self.k_names[self.k_dims[-1].last]))
+        (small,) = (f for f in self.factors if f is not self._large)
+        return {0, 1}.isdisjoint(small.strides(self.k_names[self.k_dims[-1].last]))
 
     def _is_window(self) -> bool:
         """Whether every element of the result goes over a few numbers by itself, neighbours over neighbours."""

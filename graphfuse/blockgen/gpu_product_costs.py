@@ -73,7 +73,7 @@ class ProductCosts:
         if x.op is None or not x.op.has(Trait.MOVEMENT) or copied >= SECTOR_BYTES * max(sizes):
             return None
         kernel = self._kernel(op)
-        return None if kernel.is_of_matrices or not kernel.is_apart_along_k(kernel.factors[side]) else side
+        return None if kernel.is_of_matrices or not kernel.is_apart_along_k() else side
 
     def _kernel(self, op: Op) -> GpuContraction:
         """The kernel of the product alone, whose operands are where they begin as views."""

@@ -61,6 +61,22 @@ def test_a_row_whose_elements_lie_apart_is_copied_for_many_columns():
     assert pads("x: 7x7x512xbf16, w: 25088x4096xbf16", "mk,kn->mn", **at) == STAYS, "lanes are of columns"
 
 
+@pytest.mark.parametrize(
+    ("spec", "operands", "want"),
+    [("mk,k->m", "w, v", (STAYS[0], (1, 0))), ("k,mk->m", "v, w", ((1, 0), STAYS[0]))],
+)
+def test_a_column_is_copied_on_either_side(spec, operands, want):
+    column = "s = slice(x) {starts = [0, 3], sizes = [1031, 1], steps = [1, 1]}; v = reshape(s) {shape = [1031]};"
+    params = "w: 811x1031xf32, x: 1031x17xf32"
+    assert pads(params, spec, before=column, operands=operands) == want
+    assert pads(params.replace("811", "2"), spec, before=column, operands=operands) == STAYS
+
+
+def test_what_is_loaded_once_stays():
+    turned = "t = permute(x) {perm = [1, 0]};"
+    assert pads("x: 4001x3001xf32, w: 3001x4001xf32", "bk,bk->b", before=turned, operands="t, w") == STAYS
+
+
 def test_other_machines_stay():
     for machine in (Machine(), GpuMachine()):
         assert pads("x: 1000x4095xbf16, w: 1000x4097xbf16", "km,kn->mn", machine) == STAYS
