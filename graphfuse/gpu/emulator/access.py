@@ -56,6 +56,11 @@ def locate(
     return space, memory, (at // width)[:, None] + np.arange(count), at
 
 
+def by(g: Gang, *, strong: bool = False) -> Access:
+    """The active lanes, as who accesses."""
+    return Access(g.lane_warps, g.lanes, g.pc, strong)
+
+
 def place(g: Gang, space: str, address: Array) -> tuple[str, Array]:
     """The state space of active lanes' addresses, and where in its memory they are."""
     if space == "generic":
@@ -68,8 +73,7 @@ def load(g: Gang, space: str, address: Array, width: int, count: int, *, strong:
     space, memory, index, at = locate(g, space, address, width, count, write=False, strong=strong)
     nbytes = width * count
     if space == "global" and (hazards := g.machine.heap_hazards):
-        by = Access(g.lane_warps, g.lanes, g.pc, strong)
-        hazards.read(by, hazards.units(at, nbytes), cached="nc" in g.machine.kernel.code[g.pc].mods)
+        hazards.read(by(g, strong=strong), hazards.units(at, nbytes), cached="nc" in g.machine.kernel.code[g.pc].mods)
     elif space == "local" and g.machine.checks:
         unwritten = ~g.machine.local_written[at[:, None] + np.arange(nbytes)]
         g.refuse(np.asarray(unwritten.any(1)), lambda _: "read of uninitialised local memory")
@@ -148,8 +152,7 @@ def units_of(machine: Machine, at: Array, nbytes: int) -> Array:
 def touch_shared(g: Gang, at: Array, nbytes: int, *, write: bool, strong: bool = False) -> None:
     """Check and record reads or writes by the active lanes."""
     if hazards := g.machine.hazards:
-        by = Access(g.lane_warps, g.lanes, g.pc, strong)
-        (hazards.write if write else hazards.read)(by, units_of(g.machine, at, nbytes))
+        (hazards.write if write else hazards.read)(by(g, strong=strong), units_of(g.machine, at, nbytes))
 
 
 # global memory
@@ -187,7 +190,7 @@ def check_waited(g: Gang, at: Array, lane: int | None = None) -> None:
 def touch_heap(g: Gang, at: Array, nbytes: int, same: Array | None = None, *, strong: bool) -> None:
     """Check and record writes by the active lanes, some of which may be the `same` as what is there."""
     if hazards := g.machine.heap_hazards:
-        hazards.write(Access(g.lane_warps, g.lanes, g.pc, strong), hazards.units(at, nbytes), same)
+        hazards.write(by(g, strong=strong), hazards.units(at, nbytes), same)
 
 
 # local memory

@@ -31,6 +31,10 @@ class Access:
     pc: int
     strong: bool = False
 
+    def part(self, rows: Array) -> Access:
+        """Some of the rows."""
+        return Access(self.warps[rows], self.lanes[rows], self.pc, self.strong)
+
     @classmethod
     def of_one(cls, warp: int, lane: int, pc: int, *, strong: bool = False) -> Access:
         """One lane's, of one row."""

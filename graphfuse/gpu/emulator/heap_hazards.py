@@ -208,15 +208,15 @@ class Flags:
         self.seen = defaultdict[tuple[int, int], list[_Left]](list)
         """What lanes have read and will know behind a fence."""
 
-    def write(self, g: Gang, space: str, at: Array, reach: int | None, *, update: bool) -> None:
-        """Active lanes write flags, releasing what they know within their `reach`; None: what they did before a fence.
+    def write(self, by: Access, space: str, at: Array, reach: int | None, *, update: bool) -> None:
+        """Lanes write flags, releasing what they know within their `reach`; None: what they did before a fence.
 
         An `update` also carries on what was left there.
         """
         if reach is None and not self.fenced and not self.left:
             return
         clocks, layout = self.machine.clocks, self.machine.layout
-        for warp, flag, lanes in _by_flag(g, at):
+        for warp, flag, lanes in _by_flag(by, at):
             left, slot = self.left[space, flag], layout.slot_of(warp)
             if not update:
                 left.clear()
@@ -228,11 +228,11 @@ class Flags:
             if not left:
                 del self.left[space, flag]
 
-    def read(self, g: Gang, space: str, at: Array, reach: int | None) -> None:
-        """Active lanes read flags, acquiring what was left there within their `reach`; None: behind a fence."""
+    def read(self, by: Access, space: str, at: Array, reach: int | None) -> None:
+        """Lanes read flags, acquiring what was left there within their `reach`; None: behind a fence."""
         if not self.left:
             return
-        for warp, flag, lanes in _by_flag(g, at):
+        for warp, flag, lanes in _by_flag(by, at):
             for left in self.left.get((space, flag), ()):
                 if reach is not None:
                     self._acquire(warp, lanes, reach, left)
@@ -258,10 +258,10 @@ class Flags:
             machine.clocks.learn(warp, lanes, machine.live_lanes[warp], left.known)
 
 
-def _by_flag(g: Gang, at: Array) -> Iterator[tuple[int, int, Array]]:
+def _by_flag(by: Access, at: Array) -> Iterator[tuple[int, int, Array]]:
     """Each warp and each place that lanes of it address, and which do."""
     lanes = defaultdict[tuple[int, int], list[int]](list)
-    for warp, flag, lane in zip(g.lane_warps.tolist(), at.tolist(), g.lanes.tolist(), strict=True):
+    for warp, flag, lane in zip(by.warps.tolist(), at.tolist(), by.lanes.tolist(), strict=True):
         lanes[warp, flag].append(lane)
     for (warp, flag), found in lanes.items():
         yield warp, flag, mask_of(found)

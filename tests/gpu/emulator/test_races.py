@@ -139,6 +139,35 @@ def test_flags_that_order_nothing(stores, load):
     assert all("race: read of" in str(f) for f in run(body, count=64, block=64))
 
 
+LAST = f"""{FIRST} mul.wide.u32 %d3, %c, 4; add.s64 %d4, %work, %d3; st.global.u32 [%d4], %c;
+    atom.add.SEM.gpu.global.u32 %r1, [%work+64], 1; setp.ne.u32 %q2, %r1, 2; @%q2 ret;
+    ld.global.u32 %r2, [%work]; ld.global.u32 %r3, [%work+4]; ld.global.u32 %r5, [%work+8];
+    add.s32 %r2, %r2, %r3; add.s32 %r2, %r2, %r5; st.global.u32 [%out], %r2;"""
+"""The last of three CTAs adds up what all have stored."""
+
+
+def test_the_last_knows_what_those_before_released():
+    """Also where all of them count at once."""
+    assert run(LAST.replace("SEM", "acq_rel"), count=1, grid=3) == [[3]] * len(SEEDS)
+    assert all("race: read of" in str(f) for f in run(LAST.replace("SEM", "relaxed"), count=1, grid=3))
+    assert all("race: read of" in str(f) for f in run(LAST.replace("SEM", "release"), count=1, grid=3))
+
+
+def test_members_of_a_mask_meet():
+    """Halves of a warp: each knows what its own lanes did."""
+    halves = "setp.lt.u32 %q1, %t, 16; selp.b32 %r7, 0xffff, 0xffff0000, %q1; bar.warp.sync %r7;"
+    of = "xor.b32 %r4, %t, {}; mul.wide.u32 %d6, %r4, 4; add.s64 %d6, %work, %d6; ld.global.u32 %r5, [%d6];"
+    body = f"{AT_LANE} st.global.u32 [%d4], %t; {halves} {of} st.global.u32 [%d5], %r5;"
+    assert run(body.format(1), count=32, grid=1) == [(np.arange(32) ^ 1).tolist()] * len(SEEDS)
+    assert all("of the same warp wrote" in str(f) for f in run(body.format(16), count=32, grid=1))
+
+
+def test_batches_of_ctas_are_one_grid():
+    assert all(
+        "race: write of" in str(f) for f in run(f"{FIRST} shr.u32 %r1, %c, 8; st.global.u32 [%out], %r1;", grid=300)
+    )
+
+
 def test_a_lane_acquires_for_itself():
     waits = "setp.ne.u32 %q3, %t, 0; @%q3 bra BEHIND; {loop} BEHIND: {sync}"
     loop = "AGAIN: ld.acquire.gpu.global.u32 %r3, [%work]; setp.eq.u32 %q2, %r3, 0; @%q2 bra AGAIN;"

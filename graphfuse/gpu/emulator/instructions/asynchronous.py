@@ -13,7 +13,6 @@ from graphfuse.gpu.emulator import access
 from graphfuse.gpu.emulator.barriers import MBarrier
 from graphfuse.gpu.emulator.decode import Decoder, Source, full, instruction
 from graphfuse.gpu.emulator.gang import LANES, Gang, Step, mask_of
-from graphfuse.gpu.emulator.hazards import Access
 from graphfuse.gpu.emulator.instructions import barrier as mbarriers
 from graphfuse.gpu.emulator.machine import Machine, Part
 from graphfuse.gpu.emulator.types import Array
@@ -98,7 +97,7 @@ def _issue(g: Gang, target: Array, source: Array, take: Array, nbytes: int) -> N
     to = access.shared_offsets(g, target, nbytes)
     of = _read_from(g, source, take)
     if machine.hazards:
-        by = Access(g.lane_warps, g.lanes, g.pc)
+        by = access.by(g)
         units = access.units_of(machine, to, nbytes)
         machine.hazards.may_write(by, units, "write")
         machine.hazards.begin_async_write(units, machine.new_operation(g.pc))
@@ -117,7 +116,7 @@ def _read_from(g: Gang, source: Array, take: Array) -> Array:
         g.restrict(g.mask & (g.spread(take) > 0))
         result[take > 0] = at = access.heap_offsets(g, g.flat(source), int(take.max()), write=False)
         if hazards := g.machine.heap_hazards:
-            hazards.read(Access(g.lane_warps, g.lanes, g.pc), hazards.units(at, int(take.max())))
+            hazards.read(access.by(g), hazards.units(at, int(take.max())))
         g.restore(saved)
     return result
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
 from graphfuse.gpu.emulator import access, floats
@@ -49,7 +52,7 @@ def ld(d: Decoder) -> Step:
             value = np.ascontiguousarray(loaded[:, k])
             put(g, g.spread(value if value.dtype == kind.dtype else value.view(kind.dtype)))
         if strong and (flags := g.machine.flags):
-            flags.read(g, *access.place(g, space, address(g)), reach)
+            flags.read(access.by(g, strong=True), *access.place(g, space, address(g)), reach)
 
     return step
 
@@ -107,7 +110,7 @@ def st(d: Decoder) -> Step:
             values[:, k] = g.flat(full(g, read(g)))
         access.store(g, space, address(g), values, strong=strong)
         if strong and (flags := g.machine.flags):
-            flags.write(g, *access.place(g, space, address(g)), reach, update=False)
+            flags.write(access.by(g, strong=True), *access.place(g, space, address(g)), reach, update=False)
 
     return step
 
@@ -150,21 +153,34 @@ def atomic(d: Decoder) -> Step:
     update = _narrow_add(number) if name == "add" and number.is_float and number.bits < 32 else _OPERATIONS[name]
 
     def step(g: Gang) -> None:
-        flags = g.machine.flags
-        if flags:
-            flags.read(g, *access.place(g, space, address(g)), acquires)
         operands = [np.moveaxis(read(g), 1, 2)[g.mask] for read in reads]
-        old = _perform(g, space, address(g), operands, number, update)
-        if flags:
-            flags.write(g, *access.place(g, space, address(g)), releases, update=True)
+        act = _perform
+        if flags := g.machine.flags:
+            by, (where, at) = access.by(g, strong=True), access.place(g, space, address(g))
+            flags.read(by, where, at, acquires)
+
+            def orders(turn: Array) -> None:
+                flags.read(by.part(turn), where, at[turn], acquires)
+                flags.write(by.part(turn), where, at[turn], releases, update=True)
+
+            act = partial(_perform, acted=orders)
+        old = act(g, space, address(g), operands, number, update)
         for k, put in enumerate(puts):
             put(g, g.spread(np.ascontiguousarray(old[:, k])))
 
     return step
 
 
-def _perform(g: Gang, space: str, address: Array, operands: list[Array], number: PtxType, update: Ternary) -> Array:
-    """Lanes act in a random order at each address: what was there before each did."""
+def _perform(
+    g: Gang,
+    space: str,
+    address: Array,
+    operands: list[Array],
+    number: PtxType,
+    update: Ternary,
+    acted: Callable[[Array], None] | None = None,
+) -> Array:
+    """Lanes act in a random order at each address: what was there before each did. `acted` is told who has, in turn."""
     dtype, (lanes, count) = operands[0].dtype, operands[0].shape
     access.load(g, space, address, dtype.itemsize, count, strong=True, updates=True)
     where, memory, index, at = access.locate(
@@ -178,6 +194,8 @@ def _perform(g: Gang, space: str, address: Array, operands: list[Array], number:
         held, b, c = (np.ascontiguousarray(x[turn])[..., None] for x in (old, operands[0], operands[-1]))
         new = update(held.view(number.dtype), b.view(number.dtype), c.view(number.dtype))
         memory[index[turn]] = np.ascontiguousarray(new.astype(number.dtype, copy=False)).view(dtype)[..., 0]
+        if acted:
+            acted(turn)
     return old
 
 
