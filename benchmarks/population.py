@@ -626,6 +626,7 @@ def table(rows: Sequence[dict[str, Any]], worst: int = 10) -> str:
         lines.append(
             f"{family or 'all':17} {len(ratios):3} cases, geomean {mean:.2f}, least {min(ratios):.2f}"
             + (f", {cliffs} cliffs" if cliffs else "")
+            + _beside_inductor(r["us"] for r in timed if family in ("", r["family"]))
         )
         both = [r["us"] for r in timed if family in ("", r["family"]) and "untuned" in r["us"]]
         if both:
@@ -661,6 +662,12 @@ def table(rows: Sequence[dict[str, Any]], worst: int = 10) -> str:
         lines += [f"  raised {head}: {side}: {text}" for side, text in r.get("raised", {}).items()]
         lines += [f"  noted {head}: {text}" for text in r.get("noted", ())]
     return "\n".join(lines)
+
+
+def _beside_inductor(sides: Iterable[Mapping[str, float]]) -> str:
+    """A ratio is the best peer's: on a CPU that is often eager, whose calls cost less than any guard."""
+    found = [us["inductor"] / us["graphfuse"] for us in sides if "inductor" in us]
+    return f"; Inductor {math.exp(sum(map(math.log, found)) / len(found)):.2f}, {min(found):.2f}" if found else ""
 
 
 def _memory(rows: Sequence[dict[str, Any]]) -> str:
