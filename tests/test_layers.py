@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1] / "graphfuse"
 LEVEL_0 = {
     "__version__",
     "errors",
+    "findings",
     "families",
     "files",
     "knobs",

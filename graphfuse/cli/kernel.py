@@ -262,12 +262,12 @@ def _check(kernel: Kernel, grid: Any, values: dict[str, Any], empty: frozenset[s
     said = partial(echo, err=options["as_json"])
     found = check(kernel, grid, values, empty, emulate=options["device"] != "cpu", out=said)
     if options["as_json"]:
-        print_json({"findings": found})
+        print_json({"findings": [f.to_json() for f in found]})
     _echo(found)
-    if found:
+    if not all(f.is_note for f in found):
         raise click.exceptions.Exit(1)
     if not options["as_json"]:
-        echo("no findings")
+        echo("no findings" if not found else "nothing wrong")
 
 
 def _save(values: dict[str, Any], texts: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from graphfuse.errors import UnsupportedError
 from graphfuse.ir.core import Func, Op, OpDef, Value
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.types import Scalar, Type
+from graphfuse.llvm.lines import LineTable
 from graphfuse.llvm.module import FunctionText, Reg
 from graphfuse.targets import Target
 
@@ -168,6 +169,8 @@ class Kernel(ABC):
         self.symbols: dict[str, Reg] = {}
         self.ranges: dict[str, tuple[int, int]] = dict(func.ranges)
         self.program: Reg | None = None
+        self.lines: LineTable | None = None
+        """Where asked for, what says where instructions come from."""
 
     # programs
 
@@ -298,7 +301,11 @@ class Kernel(ABC):
             lower = self.lowerings.get(op.kind) or LOWERINGS.get(op.kind)
             if lower is None:
                 raise UnsupportedError(f"{op.kind.name} cannot be compiled for {self.target}", op.loc)
+            before = self.text.mark
+            if self.lines is not None and op.loc is not None:
+                self.text.mark = self.lines.mark(op.loc) or before
             lower(self, op)
+            self.text.mark = before
 
 
 def call(kernel: Kernel, fn: VectorFunction, xs: Sequence[Reg]) -> Reg:

@@ -26,6 +26,7 @@ from graphfuse.gpu.kernel import GLOBAL, WARP_SIZE, Kernel
 from graphfuse.ir.core import Func, attr_int, attr_strs
 from graphfuse.ir.types import BOOL, I64, Ptr, Scalar
 from graphfuse.llvm import codegen
+from graphfuse.llvm.lines import LineTable
 from graphfuse.llvm.module import FunctionText, ModuleText, Reg
 from graphfuse.symbolic import Dim, product
 from graphfuse.targets import Target
@@ -73,6 +74,7 @@ def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInf
     text = FunctionText(module)
     warps = attr_int(func, "warps", 4)
     kernel = Kernel(func, target, text, warps, axis_info(func, pointer_alignments(func)))
+    kernel.lines = LineTable(module, func.name) if func.attrs.get("lines") is True else None
     params = _bind_params(kernel)
     kernel.program = kernel.widen_index(kernel.special("ctaid.x"))
     entry = text.reserve()
@@ -90,6 +92,7 @@ def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInf
     if cluster > 1:
         attrs += f' "nvvm.cluster_dim"="{cluster},1,1"'
     params += [f'ptr byval([128 x i8]) align 64 "nvvm.grid_constant" %map{i}' for i in range(len(kernel.maps))]
+    attrs += kernel.lines.of_function if kernel.lines else ""
     module.function(text.text(f"define ptx_kernel void @{func.name}({', '.join(params)}) {attrs}"))
     names = (*(v.hint or f"arg{i}" for i, v in enumerate(func.params)), SCRATCH)
     axes = block.grid_axes(func)

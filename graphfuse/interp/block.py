@@ -19,6 +19,7 @@ import numpy as np
 
 from graphfuse.dialects import block, control, effects, gpu
 from graphfuse.errors import GraphfuseError, InputError
+from graphfuse.findings import FoundError
 from graphfuse.interp import effects as effects_interp
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp import gpu as gpu_interp
@@ -74,7 +75,7 @@ def _checked(
 ) -> list[tuple[Array, ...]]:
     """Run so many programs, and find those that race or wait for ever. They run by turns if they may wait."""
     names = [v.hint for v in func.params if isinstance(v.type, Ptr)]
-    seen, results = Races(count, names, args), dict[int, tuple[Array, ...]]()
+    seen, results = Races(options["grid"], names, args), dict[int, tuple[Array, ...]]()
 
     def program(number: int) -> Callable[[Wait], None]:
         def body(wait: Wait) -> None:
@@ -139,7 +140,7 @@ def _bind(
             if array.dtype != numpy_dtype(v.type.elem) or not array.flags.c_contiguous:
                 got = scalar_of(array.dtype) or array.dtype
                 raise InputError(f"@{func.name}: parameter {i} must be a contiguous {v.type.elem} array, got {got}")
-            values.append(Pointer(array.reshape(-1), 0, known, shadow))
+            values.append(Pointer(array.reshape(-1), 0, known, shadow, v.hint))
         elif v.hint in symbols and isinstance(v.type, Scalar):
             values.append(ew.literal(symbols[v.hint], v.type))
         else:
@@ -169,7 +170,10 @@ def _op(op: Op, operands: list[Any], env: dict[Value, Any], context: Context) ->
     except GraphfuseError as e:
         if e.loc is not None and e.loc is op.loc:
             raise
-        raise type(e)(f"{op.kind}: program {context.program}: {e.message}", op.loc) from e
+        message = f"{op.kind}: program {context.program}: {e.message}"
+        if isinstance(e, FoundError):
+            raise type(e)(message, op.loc, replace(e.about, by=e.about.by or context.who)) from e
+        raise type(e)(message, op.loc) from e
     if not op.types:
         return ()
     if isinstance(out, tuple):

@@ -12,6 +12,7 @@ import numpy as np
 
 from graphfuse.dialects.effects import CONVERSION, IDS, conversions
 from graphfuse.errors import InputError
+from graphfuse.findings import About, CheckError
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp.elementwise import Array
 from graphfuse.interp.memory import Context, Pointer, read, write
@@ -90,7 +91,8 @@ def assert_(context: Context, op: Op, condition: Array) -> None:
     """An error at the op."""
     if context.debug and not np.all(condition):
         at = f" at {np.argwhere(~condition)[0].tolist()}" if condition.shape else ""
-        raise InputError(f"assertion failed{at}: {op.attrs.get('message', '')}")
+        message = f"assertion failed{at}: {op.attrs.get('message', '')}"
+        raise CheckError(message, about=About("assertion"))
 
 
 def pointer_cast(_: Context, op: Op, pointer: Pointer) -> Pointer:
@@ -107,7 +109,8 @@ def pointer_cast(_: Context, op: Op, pointer: Pointer) -> Pointer:
     count = raw.size // want
     if written is not None:  # all elements that one is made of
         written = written[: count * want // have].reshape(count, want // have)
-    return Pointer(raw[: count * want].view(dtype), pointer.offset * have // want, written, pointer.shadow)
+    cast, offset = raw[: count * want].view(dtype), pointer.offset * have // want
+    return replace(pointer, array=cast, offset=offset, written=written)
 
 
 def pointer_diff(_: Context, _op: Op, a: Pointer, b: Pointer) -> Array:
@@ -121,5 +124,5 @@ def assume(context: Context, op: Op, x: Array) -> Array:
     """x; a promise that is not kept is an error with checks."""
     number: Any = op.attrs["multiple_of"]
     if context.checks and (wrong := x[x % number != 0]).size:
-        raise InputError(f"{wrong.reshape(-1)[0]} is no multiple of {number}")
+        raise CheckError(f"{wrong.reshape(-1)[0]} is no multiple of {number}", about=About("promise"))
     return x

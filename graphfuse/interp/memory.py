@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from graphfuse.errors import InputError
+from graphfuse.findings import About, CheckError, Who
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp.elementwise import Array
 from graphfuse.interp.races import Races, Shadow, Where, bits
@@ -31,11 +32,18 @@ class Pointer:
     written: Array | None = None
     shadow: Shadow | None = None
     """Of an array that programs share, where races are looked for."""
+    name: str = ""
+    """Of the parameter that it is, or points into."""
 
     @property
     def address(self) -> int:
         """In bytes."""
         return int(self.array.ctypes.data) + self.offset * self.array.dtype.itemsize
+
+    def error(self, kind: str, message: str, element: int, more: str = "") -> CheckError:
+        """What is wrong with an element."""
+        of = f" of {self.name}" if self.name else ""
+        return CheckError(f"{message.format(element)}{of}{more}", about=About(kind, self.name, element))
 
 
 Semantics: TypeAlias = Callable[..., Any]
@@ -83,6 +91,11 @@ class Context(Symbols):
         """How many programs there are along an axis of the grid."""
         return self.grid[axis] if axis < len(self.grid) else 1
 
+    @property
+    def who(self) -> Who:
+        """Which program this is."""
+        return Who(tuple(self.position(axis) for axis in range(len(self.grid))))
+
     def position(self, axis: int) -> int:
         """Which program this is along an axis of the grid; axis 0 moves fastest."""
         at = self.program // math.prod(self.grid[:axis])
@@ -104,7 +117,7 @@ def read(context: Context, pointer: Pointer, where: Array, mask: Array, other: A
         written = pointer.written[index]
         written = written.all(axis=-1) if written.ndim > index.ndim else written
         if not written.all():
-            raise InputError(f"read of uninitialised element {index[~written][0]}")
+            raise pointer.error("uninitialised", "read of uninitialised element {}", int(index[~written][0]))
     if pointer.shadow is not None:
         pointer.shadow.read(_touched(index, mask), pointer.array.itemsize)
     out[mask] = pointer.array[index]
@@ -136,5 +149,7 @@ def addresses(context: Context, pointer: Pointer, where: Array, mask: Array) -> 
     if context.checks and index.size:
         bad = index[(index < 0) | (index >= pointer.array.size)]
         if bad.size:
-            raise InputError(f"element {bad[0]} is outside memory of {pointer.array.size} elements")
+            raise pointer.error(
+                "out-of-bounds", "element {} is outside", int(bad[0]), f", which has {pointer.array.size}"
+            )
     return index

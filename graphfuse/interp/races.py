@@ -16,13 +16,14 @@ that read an element, a write that comes after the last two of them alone is not
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from graphfuse.errors import InputError
+from graphfuse.findings import About, CheckError, Who
 from graphfuse.interp.elementwise import Array
 from graphfuse.interp.roles import Wait
 from graphfuse.ir.core import Op
@@ -64,8 +65,8 @@ class Program:
 class Races:
     """What the programs of one launch did until now to arrays, which have names."""
 
-    def __init__(self, programs: int, names: Sequence[str], arrays: Sequence[Array]) -> None:
-        self._nothing = np.zeros(programs, np.int32)
+    def __init__(self, grid: Sequence[int], names: Sequence[str], arrays: Sequence[Array]) -> None:
+        self._grid, self._nothing = tuple(grid), np.zeros(math.prod(grid), np.int32)
         self.now = Program(0, self._nothing)
         """The program that runs."""
         self.op: Op | None = None
@@ -94,9 +95,8 @@ class Races:
     def turned(self, loop: Op, turns: int, *, changed: bool, wait: Wait) -> None:
         """The program went round a loop so often. If that changed nothing, others run until something changes."""
         if turns == MOST_TURNS:
-            raise InputError(
-                f"program {self.now.number} went round this loop {turns} times, and it has not ended", loop.loc
-            )
+            message = f"program {self.now.number} went round this loop {turns} times, and it has not ended"
+            raise CheckError(message, loop.loc, About("endless", by=self.who(self.now.number)))
         if changed:
             return
         now, changes = self.now, self.changes
@@ -105,11 +105,16 @@ class Races:
         del self.waiting[now.number]
         self.now = now
 
-    def deadlock(self) -> InputError:
+    def who(self, program: int, at: tuple[int, ...] | None = None) -> Who:
+        """A program by its number, axis 0 of the grid fastest, and an element of what its statement touches."""
+        return Who(tuple(int(i) for i in np.unravel_index(program, self._grid, order="F")), at=at)
+
+    def deadlock(self) -> CheckError:
         """What is wrong when all programs that are left wait."""
         (first, loop), *more = self.waiting.items()
         who = f"programs {', '.join(map(str, sorted(self.waiting)))} wait" if more else f"program {first} waits"
-        return InputError(f"deadlock: {who} in this loop for what no program does", loop.loc)
+        about = About("deadlock", by=self.who(first), other=self.who(more[0][0]) if more else None)
+        return CheckError(f"deadlock: {who} in this loop for what no program does", loop.loc, about)
 
     def number(self, shape: tuple[int, ...], *, atomic: bool) -> int:
         """Of the access that the statement makes now."""
@@ -227,10 +232,13 @@ class Shadow:
         i = int(np.argmax(lost))
         element = where.elements[i]
         kept = int(np.flatnonzero((where.elements == element) & ~lost)[-1])
-        raise InputError(
-            f"race: element {element * new.itemsize // self.nbytes} of {self.name} is written by two lanes of one"
-            f" store: {wanted[i]} by{_place(int(where.lanes[i]), where.shape)},"
-            f" {wanted[kept]} by{_place(int(where.lanes[kept]), where.shape)}"
+        mine, other = (_place(int(where.lanes[lane]), where.shape) for lane in (i, kept))
+        races, number = self.races, int(element * new.itemsize // self.nbytes)
+        by, op = races.now.number, races.op
+        raise CheckError(
+            f"race: element {number} of {self.name} is written by two lanes of one store:"
+            f" {wanted[i]} by{_shown(mine)}, {wanted[kept]} by{_shown(other)}",
+            about=About("race", self.name, number, races.who(by, mine), races.who(by, other), op.loc if op else None),
         )
 
     def _keep_other(self, last: Seen, before: Seen, units: Array) -> None:
@@ -278,19 +286,27 @@ class _Touch:
         unit = int(self.units[i])
         access = int(seen.accesses[unit])
         statement = shadow.races.statements[access]
-        at = f" at {statement.op.loc}" if statement.op is not None and statement.op.loc is not None else ""
+        loc = statement.op.loc if statement.op is not None else None
+        mine, other = _place(int(self.lanes[i]), self.shape), _place(int(seen.lanes[unit]), statement.shape)
         numbers = [x[i * len(x) // len(self.units)] for x in self.values]
         told = f" ({numbers[0]} before, {numbers[1]} now)" if numbers else ""
-        raise InputError(
-            f"race: element {unit * shadow.unit // shadow.nbytes} of {shadow.name} is {self.verb} here"
-            f"{_place(int(self.lanes[i]), self.shape)}{told}, and was {seen.verb} by program"
-            f" {shadow.races.programs[access]}{_place(int(seen.lanes[unit]), statement.shape)}{at}:"
-            " nothing orders the two programs"
+        races, element = shadow.races, unit * shadow.unit // shadow.nbytes
+        program = int(races.programs[access])
+        raise CheckError(
+            f"race: element {element} of {shadow.name} is {self.verb} here{_shown(mine)}{told}, and was {seen.verb} by"
+            f" program {program}{_shown(other)}{f' at {loc}' if loc else ''}: nothing orders the two programs",
+            about=About(
+                "race", shadow.name, element, races.who(races.now.number, mine), races.who(program, other), loc
+            ),
         )
 
 
-def _place(lane: int, shape: tuple[int, ...]) -> str:
-    return f" [{', '.join(str(int(i)) for i in np.unravel_index(lane, shape))}]" if shape else ""
+def _place(lane: int, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    return tuple(int(i) for i in np.unravel_index(lane, shape)) if shape else None
+
+
+def _shown(at: tuple[int, ...] | None) -> str:
+    return f" [{', '.join(map(str, at))}]" if at is not None else ""
 
 
 def bits(x: Any) -> Array:

@@ -15,10 +15,12 @@ import numpy as np
 
 from graphfuse.artifact import Array
 from graphfuse.errors import GraphfuseError
+from graphfuse.findings import About, Finding, finding_of
 from graphfuse.interp.block import launch
 from graphfuse.kernels.arguments import bind
 from graphfuse.kernels.kernel import Grid, Kernel
 from graphfuse.kernels.specialise import check_promises
+from graphfuse.runtime.device import Device
 
 
 def check(
@@ -29,8 +31,8 @@ def check(
     *,
     emulate: bool,
     out: Callable[[str], object] = print,
-) -> list[str]:
-    """What is wrong, one text each; empty if nothing is. Arrays are left as the run leaves them.
+) -> list[Finding]:
+    """What is wrong, and notes of what is odd; empty if nothing is. Arrays are left as the run leaves them.
 
     `empty` are arrays whose elements nobody wrote; `out` takes the lines that are printed.
     """
@@ -38,22 +40,25 @@ def check(
     try:
         check_promises(kernel.name, kernel.parameters, bound)
     except GraphfuseError as e:
-        return [str(e)]
+        return [replace(finding_of(e), about=About("promise"))]
     names = [p.name for p in kernel.parameters if p.is_pointer]
     arrays: list[Array] = [values[n].reshape(-1) for n in names]
     before = {n: values[n].copy() for n in names}
     written = [np.zeros(x.size, np.bool_) if n in empty else None for n, x in zip(names, arrays, strict=True)]
-    found: list[str] = []
+    found: list[Finding] = []
     scalars = {p.name: values[p.name] for p in kernel.parameters if not p.is_pointer}
     checked = replace(kernel.func, attrs={**kernel.func.attrs, "debug": True})  # assertions hold, too
     try:
         launch(checked, arrays, scalars, grid=axes, written=written, races=True, out=out)
     except GraphfuseError as e:
-        found.append(str(e))
+        found.append(finding_of(e))
     if emulate and not found:
         again: dict[str, Any] = {**values, **before}
+        emulated = Kernel(kernel.func, dict(kernel.macros), device="emulator")
+        driver: Any = emulated.context(Device("emulator")).driver
         try:
-            Kernel(kernel.func, dict(kernel.macros), device="emulator").launch(grid, (), again)
+            emulated.launch(grid, (), again)
         except GraphfuseError as e:
-            found.append(str(e))
+            found.append(finding_of(e))
+        found += [note for _, report in driver.reports for note in report.notes]
     return found

@@ -298,7 +298,9 @@ class Kernel:
         if not where.is_gpu:
             return CpuKernel(build(func, host_target()), self._threads)
         context = self.context(where)
-        return GpuKernel(build(func, Target.parse(f"cuda:{context.info.best_target}")), context)
+        if context.driver.reads_lines:
+            func = replace(func, attrs={**func.attrs, "lines": True})
+        return GpuKernel(build(func, Target.parse(f"cuda:{context.info.best_target}")), self.parameters, context)
 
 
 def _number(text: str) -> int | str:

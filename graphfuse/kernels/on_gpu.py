@@ -11,6 +11,7 @@ import numpy as np
 from graphfuse.artifact import Executable, KernelMeta, Launch, TensorMap
 from graphfuse.errors import InputError
 from graphfuse.kernels.arguments import Bound, packed
+from graphfuse.kernels.signature import Parameter
 from graphfuse.kernels.specialise import MOST as ALIGNMENT
 from graphfuse.runtime.gpu.calls import MAX_GRID, EncodedMap, KernelCall, MapSizes
 from graphfuse.runtime.gpu.context import Context
@@ -44,8 +45,8 @@ class _Call(KernelCall):
 class GpuKernel:
     """A kernel loaded into a context."""
 
-    def __init__(self, executable: Executable, context: Context) -> None:
-        self.context = context
+    def __init__(self, executable: Executable, parameters: Sequence[Parameter], context: Context) -> None:
+        self.context, self._parameters = context, parameters
         (self.meta,) = executable.kernels
         assert self.meta.launch is not None, "compiled for a GPU"
         self.info = self.meta.launch
@@ -153,7 +154,8 @@ class GpuKernel:
                 continue
             address = copies.get(i, memory.address)
             # what a kernel does not write it must not find unset: it may read what it has not written
-            out.append(Argument(address, "r" if self.meta.params[i] == "r" else "x", address, memory.nbytes))
+            mode, p = "r" if self.meta.params[i] == "r" else "x", self._parameters[i]
+            out.append(Argument(address, mode, address, memory.nbytes, name=p.name, elem=p.elem.name))
         out += [Argument(value, "i") for value in extra]
         address, (flags, nbytes) = 0, scratch
         if nbytes:

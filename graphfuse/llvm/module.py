@@ -40,6 +40,7 @@ class ModuleText:
         self._entities: dict[str, str] = {}
         self._functions: list[str] = []
         self._metadata: dict[str, int] = {}
+        self._named: dict[str, list[str]] = {}
 
     def entity(self, text: str) -> None:
         """A declaration (one for each symbol) or a definition; equal texts are one."""
@@ -66,9 +67,15 @@ class ModuleText:
             self._metadata[key] = len(self._metadata)
         return f"!{self._metadata[key]}"
 
+    def named(self, name: str, node: str) -> None:
+        """A node of a list of such that has a name; equal ones are one."""
+        nodes = self._named.setdefault(name, [])
+        nodes += [] if node in nodes else [node]
+
     def text(self) -> str:
         """The whole module."""
         nodes = [f"!{n} = {text.replace('!self', f'!{n}')}" for text, n in self._metadata.items()]
+        nodes += [f"!{name} = !{{{', '.join(some)}}}" for name, some in self._named.items()]
         head = f'target triple = "{self._triple}"'
         return "\n".join([head, *self._entities.values(), *self._functions, *nodes, ""])
 
@@ -84,6 +91,8 @@ class FunctionText:
         self._scopes = [_Scope(self._lines, {})]
         self.label = "entry"
         """The basic block that code is going into."""
+        self.mark = ""
+        """What every instruction ends with."""
 
     @property
     def depth(self) -> int:
@@ -97,13 +106,13 @@ class FunctionText:
 
     def line(self, text: str) -> None:
         """An instruction without a result."""
-        self._out.append(f"  {text}")
+        self._out.append(f"  {text}{self.mark}")
 
     def emit(self, type_: str, text: str) -> Reg:
         """An instruction with a result, placed here."""
         self._numbers += 1
         name = f"%v{self._numbers}"
-        self._out.append(f"  {name} = {text}")
+        self._out.append(f"  {name} = {text}{self.mark}")
         return Reg(name, type_, self.depth)
 
     def pure(self, type_: str, text: str, *operands: Reg) -> Reg:
@@ -115,7 +124,7 @@ class FunctionText:
         self._numbers += 1
         name = f"%v{self._numbers}"
         out = self._out if depth == self.depth else self._scopes[depth + 1].before
-        out.append(f"  {name} = {text}")
+        out.append(f"  {name} = {text}{self.mark}")
         known[text] = Reg(name, type_, depth)
         return known[text]
 

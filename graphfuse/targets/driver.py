@@ -35,7 +35,7 @@ class DriverError(Exception):
 class Argument:
     """One slot of a launch. A pointer has the region of memory it points into; `mode` is as in `KernelMeta.params`.
 
-    A `constant` region is written by no launch.
+    A `constant` region is written by no launch. `name` and the elements' type `elem` are for messages.
     """
 
     value: int
@@ -43,6 +43,8 @@ class Argument:
     base: int = 0
     nbytes: int = 0
     constant: bool = False
+    name: str = ""
+    elem: str = ""
 
 
 class LaunchCall(Protocol):
@@ -92,6 +94,11 @@ class Driver(Protocol):
     @property
     def takes_cubins(self) -> bool:
         """Whether it runs machine code; else PTX only."""
+        ...
+
+    @property
+    def reads_lines(self) -> bool:
+        """Whether it says what is wrong with code by the lines of the source, if that has them (`.loc`)."""
         ...
 
     def device_count(self) -> int:

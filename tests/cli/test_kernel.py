@@ -81,7 +81,7 @@ def test_checks(file: str, device: str, capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out == "no findings\n"
     assert main([*line, "--arg", "y=zeros(n - 1)"]) == 1
     assert f"{file}:4:" in (err := capsys.readouterr().err)
-    assert "element 99 is outside memory of 99 elements" in err
+    assert "element 99 is outside of y, which has 99" in err
     swapped = [a.replace("x=arange(n)", "x=empty(n)") for a in line]
     assert main([*swapped, "--arg", "y=zeros(n)"]) == 1
     assert "read of uninitialised element 0" in capsys.readouterr().err

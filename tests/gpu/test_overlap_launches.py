@@ -95,14 +95,14 @@ def test_constants_may_be_read_before_the_wait():
     ptx, kernel = compiled(add(", constants = [1]"), SM_90A)
     assert ptx.index("ld.global") < ptx.index(WAIT) < ptx.index(NEXT) < ptx.index("st.global")
     run(ptx, kernel)
-    with pytest.raises(EmulatorError, match=r"ld.global.*before griddepcontrol.wait: byte 0 of f_param_1"):
+    with pytest.raises(EmulatorError, match=r"ld.global.*before griddepcontrol.wait: element 0 of f_param_1"):
         run(ptx, kernel, constant=False)
 
 
 @pytest.mark.parametrize(
     ("what", "before", "message"),
     [
-        (WAIT, "st.global", "ld.global.*global memory before griddepcontrol.wait: byte 0 of f_param_0"),
+        (WAIT, "st.global", "ld.global.*global memory before griddepcontrol.wait: element 0 of f_param_0"),
         (WAIT, "ret;", "ld.global.*global memory before griddepcontrol.wait"),
         (NEXT, WAIT, "griddepcontrol.launch_dependents: launches the next grid before griddepcontrol.wait"),
     ],
@@ -119,7 +119,7 @@ def test_a_store_before_the_wait():
     late = moved(ptx, WAIT, "ret;")
     late = moved(late, NEXT, "ret;")
     args = [Buffer(np.zeros(256, np.float32), constant=True) for _ in range(2)]
-    with pytest.raises(EmulatorError, match=r"st.global.*before griddepcontrol.wait: byte 0 of f_param_2"):
+    with pytest.raises(EmulatorError, match=r"st.global.*before griddepcontrol.wait: element 0 of f_param_2"):
         Emulator(late).launch(kernel.name, (4,), (32,), [*args, Buffer(np.zeros(256, np.float32)), 0])
 
 

@@ -70,7 +70,7 @@ def test_out_of_bounds_names_op_and_program():
     func = kernel(EXP.replace("-4*p + n_1", "-4*p + n_1 + 1"))
     with pytest.raises(GraphfuseError) as e:
         interp.launch(func, [np.zeros(6, np.float32), np.zeros(6, np.float32)], {"n_1": 6})
-    assert e.value.message == "block.load_view: program 1: element 6 is outside memory of 6 elements"
+    assert e.value.message == "block.load_view: program 1: element 6 is outside of x, which has 6"
     assert e.value.loc.line == 5
 
 

@@ -7,14 +7,16 @@ import pytest
 
 import graphfuse
 from graphfuse.kernels.checking import check
+from graphfuse.kernels.kernel import Kernel
 
 HEAD = "__global__ void k(float *x, float *y, int n) {\n  int p = get_program_id(0);\n  int i[64] = 0 ... 64;\n  "
 
 
 def found(text: str, programs: int, *arrays: np.ndarray, **numbers: int) -> list[str]:
     kernel = graphfuse.kernel(text)
+    assert isinstance(kernel, Kernel)
     values = dict(zip((p.name for p in kernel.parameters if p.is_pointer), arrays, strict=True)) | numbers
-    return check(kernel, (programs,), values, frozenset(), emulate=False)
+    return [str(f) for f in check(kernel, (programs,), values, frozenset(), emulate=False)]
 
 
 def of_body(body: str, programs: int, count: int = 64) -> list[str]:

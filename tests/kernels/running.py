@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import graphfuse
+from graphfuse.findings import Finding
 from graphfuse.kernels.checking import check
 from graphfuse.kernels.kernel import Kernel
 from graphfuse.kernels.on_gpu import resources
@@ -61,7 +62,7 @@ class Job:
             assert resources(meta)["spill_bytes"] <= 0
         return kernel
 
-    def findings(self) -> list[str]:
+    def findings(self) -> list[Finding]:
         """What the interpreter says of accesses, reads of what nobody wrote, and promises."""
         kernel = self.kernel()
         values = dict(zip((p.name for p in kernel.parameters), self.args, strict=True))

@@ -155,8 +155,8 @@ def test_what_the_manual_reads_past_the_end_is_found() -> None:
     job = _dot("dot_transposed", "half", (64, 64, 64), TILE)
     a, b, *rest = job.args
     (found,) = replace(job, args=(a[: 64 * 64], b[: 64 * 64], *rest)).findings()
-    assert "dot_transposed.tc:" in found
-    assert "block.load" in found
+    assert "dot_transposed.tc:" in str(found)
+    assert "block.load" in found.message
 
 
 @pytest.mark.parametrize("name", SMALL)

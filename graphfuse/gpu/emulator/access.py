@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphfuse.findings import About
 from graphfuse.gpu.emulator import report
 from graphfuse.gpu.emulator.decode import LOCAL_WINDOW, SHARED_WINDOW
 from graphfuse.gpu.emulator.gang import LANES, Gang
@@ -28,7 +29,11 @@ def space_of(g: Gang, address: Array) -> tuple[str, Array]:
 
 def aligned(g: Gang, flat: Array, to: int, which: str = "") -> None:
     """Each active lane's address is a multiple of a power of two."""
-    g.refuse(flat & (to - 1), lambda row: f"misaligned {which}address {int(flat[row]):#x}: expected a multiple of {to}")
+
+    def message(row: int) -> str:
+        return f"misaligned {which}address {int(flat[row]):#x}: expected a multiple of {to}"
+
+    g.refuse(flat & (to - 1), message, kind="misaligned")
 
 
 def locate(
@@ -76,7 +81,7 @@ def load(g: Gang, space: str, address: Array, width: int, count: int, *, strong:
         hazards.read(by(g, strong=strong), hazards.units(at, nbytes), cached="nc" in g.machine.kernel.code[g.pc].mods)
     elif space == "local" and g.machine.checks:
         unwritten = ~g.machine.local_written[at[:, None] + np.arange(nbytes)]
-        g.refuse(np.asarray(unwritten.any(1)), lambda _: "read of uninitialised local memory")
+        g.refuse(np.asarray(unwritten.any(1)), lambda _: "read of uninitialised local memory", kind="uninitialised")
     values, stale = memory[index], g.machine.stale
     return stale.read(g, at, values) if stale and space == "global" and strong and not updates else values
 
@@ -108,7 +113,10 @@ def _refuse_clash(g: Gang, space: str, at: Array, bad: Array) -> None:
         where = machine.unit(place // machine.layout.unit) if space == "shared" else machine.heap.describe(place)
         return f"race: lanes that store at once write different values to {where}"
 
-    g.refuse(bad, message)
+    if bad.any():
+        row = int(np.argmax(bad))
+        name, element = machine.heap.element_at(int(at[row])) if space == "global" else ("", None)
+        raise g.error(message(row), row, About("race", name, element))
 
 
 # shared memory
@@ -127,6 +135,7 @@ def shared_offsets(g: Gang, address: Array, nbytes: int) -> Array:
             f"out of bounds: shared address {int(flat[row]):#x} + {nbytes} bytes: "
             f"shared memory is {SHARED_BASE:#x} to {SHARED_BASE + layout.shared_bytes:#x}"
         ),
+        kind="out-of-bounds",
     )
     if layout.ctas_per_cluster > 1:
         slots = slots - slots % layout.ctas_per_cluster + rank
@@ -140,7 +149,7 @@ def _alive(g: Gang, slots: Array) -> None:
     for slot in np.unique(slots).tolist():
         if not g.machine.live_lanes[layout.warps_of(slot)].any():
             message = f"access to the shared memory of CTA rank {slot % layout.ctas_per_cluster}, which has ended"
-            raise g.error(message, int(np.argmax(slots == slot)))
+            raise g.error(message, int(np.argmax(slots == slot)), "race")
 
 
 def units_of(machine: Machine, at: Array, nbytes: int) -> Array:
@@ -166,10 +175,14 @@ def heap_offsets(g: Gang, flat: Array, nbytes: int, *, write: bool, lane: int | 
         return f"write to read-only memory ({region.name})" if write and not region.buffer.writable else ""
 
     if bad := heap.find_bad(at, nbytes, wrong):
-        raise g.error(f"{bad[1]}, {nbytes} bytes", bad[0] + first)
+        kind = "out-of-bounds" if bad[1].startswith("out of bounds") else "read-only"
+        about = About(kind, *heap.element_at(int(at[bad[0]])))
+        raise g.error(f"{bad[1]}, {nbytes} bytes", bad[0] + first, about)
     check_waited(g, at, lane)
     if not write and g.machine.checks and (found := heap.find_unwritten(at, nbytes)) is not None:
-        raise g.error(f"read of uninitialised global memory: {heap.describe(int(at[found]))}", found + first)
+        where = int(at[found])
+        about = About("uninitialised", *heap.element_at(where))
+        raise g.error(f"read of uninitialised global memory: {heap.describe(where)}", found + first, about)
     return at
 
 
@@ -184,7 +197,7 @@ def check_waited(g: Gang, at: Array, lane: int | None = None) -> None:
         row = int(early[found[0]])
         where = machine.heap.describe(int(at[row]))
         message = f"global memory before griddepcontrol.wait: {where} may be in use by an earlier launch"
-        raise g.error(message, row + (lane or 0))
+        raise g.error(message, row + (lane or 0), About("fence", *machine.heap.element_at(int(at[row]))))
 
 
 def touch_heap(g: Gang, at: Array, nbytes: int, same: Array | None = None, *, strong: bool) -> None:
@@ -202,6 +215,7 @@ def _local_offsets(g: Gang, flat: Array, nbytes: int) -> Array:
     g.refuse(
         (offset < 0) | (offset + nbytes > layout.local_bytes),
         lambda row: f"out of bounds: local address {int(offset[row])} + {nbytes} bytes of {layout.local_bytes}",
+        kind="out-of-bounds",
     )
     return (g.lane_warps * LANES + g.lanes) * layout.local_stride + offset
 

@@ -49,7 +49,7 @@ def open_driver(arch: str) -> EmulatedDriver:
 class EmulatedDriver:
     """A device with `memory_bytes`; `seed` and `checks` are the emulator's. `reports` has that of every launch."""
 
-    takes_cubins = False
+    takes_cubins, reads_lines = False, True
 
     def __init__(
         self, arch: str = "sm_90a", *, devices: int = 1, seed: int = 0, checks: bool = True, memory_bytes: int = 1 << 40
@@ -250,9 +250,10 @@ class EmulatedDriver:
         constant = {(a.base, a.nbytes): a.constant for a in arguments}
 
         def buffer(i: int, a: Argument) -> Buffer:
-            key = a.base, a.nbytes
+            key, name = (a.base, a.nbytes), a.name or f"argument {i}"
             reads, writes = modes[key].strip("w") != "", modes[key].strip("r") != ""
-            return Buffer(regions[key], reads, f"argument {i}", a.value - a.base, writes, constant[key])
+            elem_bytes = elem_dtype(a.elem).itemsize if a.elem else 1
+            return Buffer(regions[key], reads, name, a.value - a.base, writes, constant[key], elem_bytes)
 
         values = [buffer(i, a) if a.base else a.value for i, a in enumerate(arguments)]
         return values + [self._tensor_map(m, regions) for m in maps]

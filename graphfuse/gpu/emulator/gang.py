@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphfuse.findings import About
 from graphfuse.gpu.emulator.errors import EmulatorError
 from graphfuse.gpu.emulator.types import Array
 
@@ -100,15 +101,15 @@ class Gang:
         """Warp and number of an active lane, by its place among these."""
         return int(self.lane_warps[row]), int(self.lanes[row])
 
-    def error(self, message: str, row: int = 0) -> EmulatorError:
+    def error(self, message: str, row: int = 0, about: About | str = "rule") -> EmulatorError:
         """What to raise: what is wrong with an active lane, by its place among these."""
-        return self.machine.error(message, self.pc, *self.who(row))
+        return self.machine.error(message, self.pc, *self.who(row), about)
 
-    def refuse(self, bad: Array, message: Callable[[int], str], first: int = 0) -> None:
+    def refuse(self, bad: Array, message: Callable[[int], str], first: int = 0, kind: str = "rule") -> None:
         """Raise what is wrong with the first of the active lanes from `first` on for which `bad` is not zero."""
         if bad.any():
             row = int(np.argmax(bad != 0))
-            raise self.error(message(row), first + row)
+            raise self.error(message(row), first + row, kind)
 
     @property
     def slots(self) -> Array:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphfuse.findings import About
 from graphfuse.gpu.emulator.clocks import ANY_LANE, SEVERAL
 from graphfuse.gpu.emulator.errors import EmulatorError
 from graphfuse.gpu.emulator.types import Array
@@ -68,11 +69,12 @@ class Hazards:
         """Rows of units are read. `agent` at `time` reads for the warp (an asynchronous operation)."""
         self._not_pending(by, units, "read")
         if not self.written[units].all():
-            raise self._error(by, ~self.written[units], units, "read of uninitialised shared memory at {unit}")
+            message = "read of uninitialised shared memory at {unit}"
+            raise self._error(by, ~self.written[units], units, message, "uninitialised")
         self._ordered_writes(by, units, "read")
         if asynchronous and self.any_unfenced and (bad := np.asarray(self.unfenced[units] != 0)).any():
             message = "the async proxy reads {unit}, written by the generic proxy ({written})"
-            raise self._error(by, bad, units, f"{message} with no fence.proxy.async since")
+            raise self._error(by, bad, units, f"{message} with no fence.proxy.async since", "fence")
         if by.strong:
             return  # strong accesses race with weak ones only, and those find the write
         if agent is None:
@@ -174,7 +176,7 @@ class Hazards:
 
     # rules
 
-    def _error(self, by: Access, bad: Array, units: Array, message: str) -> EmulatorError:
+    def _error(self, by: Access, bad: Array, units: Array, message: str, kind: str = "race") -> EmulatorError:
         """What is wrong with the first bad unit, in words that may name the {unit} and who has {written} it."""
         row, column = np.unravel_index(int(np.argmax(bad)), bad.shape)
         unit, who, say = int(units[row, column]), min(int(row), len(by.warps) - 1), self.machine
@@ -186,11 +188,13 @@ class Hazards:
             "lane": int(self.write_lane[unit]),
             "written": say.instruction(int(self.write_pc[unit])),
         }
-        return say.error(message.format(**words), by.pc, int(by.warps[who]), lane if lane < ANY_LANE else None)
+        source = say.kernel.code[int(self.write_pc[unit])].source if "{written}" in message else None
+        about = About(kind, other_loc=source)
+        return say.error(message.format(**words), by.pc, int(by.warps[who]), lane if lane < ANY_LANE else None, about)
 
     def _not_pending(self, by: Access, units: Array, what: str) -> None:
         if self.pending_count and (bad := self.pending[units] != 0).any():
-            raise self._error(by, bad, units, f"{what} of {{unit}} while {{operation}} is still in flight")
+            raise self._error(by, bad, units, f"{what} of {{unit}} while {{operation}} is still in flight", "in-flight")
 
     def _ordered_writes(self, by: Access, units: Array, what: str) -> None:
         home, agents, lanes = self.clocks.home[by.warps][:, None], self.writer[units], self.write_lane[units]

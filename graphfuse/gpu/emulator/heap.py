@@ -26,6 +26,11 @@ class Region:
     end: int
     buffer: Buffer
 
+    @property
+    def elem_bytes(self) -> int:
+        """Of the elements that messages count."""
+        return self.buffer.elem_bytes or self.buffer.array.itemsize
+
 
 class Heap:
     """Buffers are added, then `seal` lays them out; after the launch `write_back` copies results to their arrays."""
@@ -102,17 +107,27 @@ class Heap:
         if self.written is not None:
             self.written[offsets[:, None] + np.arange(nbytes)] = True
 
+    def element_at(self, offset: int) -> tuple[str, int | None]:
+        """The buffer that holds this offset, or whose end or beginning is near, and which element of it that is."""
+        region = self._near(offset)
+        if region is None:
+            return "", None
+        return region.name, (offset - region.start) // region.elem_bytes
+
     def describe(self, offset: int) -> str:
-        """Where an address is, for messages: `12 bytes past the end of c (4096 bytes)`."""
+        """Where an address is, for messages: `element 1027 of c (1024 elements)`."""
+        region = self._near(offset)
+        if region is None:
+            return f"address {offset + BASE:#x} is near no buffer"
+        count, each = (region.end - region.start) // region.elem_bytes, region.elem_bytes
+        what, (at, byte) = "byte" if each == 1 else "element", divmod(offset - region.start, each)
+        inside = f"byte {byte} of " if byte else ""
+        return f"{inside}{what} {at} of {region.name} ({count} {what}s)"
+
+    def _near(self, offset: int) -> Region | None:
         i = bisect.bisect_right(self._starts, offset) - 1
         near = [r for r in self.regions[max(i, 0) : i + 2] if abs(offset - r.end) < 1 << 30]
-        if not near:
-            return f"address {offset + BASE:#x} is near no buffer"
-        region = min(near, key=lambda r: min(abs(offset - r.start), abs(offset - r.end)))
-        size = region.end - region.start
-        if offset < region.start:
-            return f"{region.start - offset} bytes before {region.name} ({size} bytes)"
-        return f"byte {offset - region.start} of {region.name} ({size} bytes)"
+        return min(near, key=lambda r: min(abs(offset - r.start), abs(offset - r.end)), default=None)
 
 
 def _bytes_of(array: Array) -> Array:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from graphfuse.findings import About, Who
 from graphfuse.gpu.emulator.clocks import Known
 from graphfuse.gpu.emulator.errors import EmulatorError
 from graphfuse.gpu.emulator.gang import LANES, Gang, mask_of
@@ -87,7 +88,7 @@ class HeapHazards:
             if differ.any():
                 raise self._error(by, differ, units, written, f"race: {message}")
             note = self._error(by, late, units, written, f"{message}: both write the same")
-            self.machine.warned.setdefault((by.pc, "same"), str(note))
+            self.machine.note((by.pc, "same"), note)
         for reads in self.reads:
             if (read := reads[units]).any():
                 if self.aliased is not None:
@@ -141,9 +142,13 @@ class HeapHazards:
         elif slot != layout.slot_of(mine):
             who = f"CTA {layout.cta_of(self.first_cluster, slot)} {who}"
             order = "with no release and acquire between"
-        line, where = self.machine.instruction(int(self.write_pcs[unit])), self.machine.heap.describe(unit * self.unit)
-        text = message.format(where=where, who=who, line=line, order=order)
-        return self.machine.error(text, by.pc, mine, int(by.lanes[row]))
+        pc, machine, at = int(self.write_pcs[unit]), self.machine, unit * self.unit
+        text = message.format(where=machine.heap.describe(at), who=who, line=machine.instruction(pc), order=order)
+        cta = layout.cta_of(self.first_cluster, slot)
+        kind = "read-only" if message.startswith("ld.global.nc") else "race"
+        source = machine.kernel.code[pc].source if "{line}" in message else None
+        about = About(kind, *machine.heap.element_at(at), other=Who(cta, in_cta, other & 31), other_loc=source)
+        return machine.error(text, by.pc, mine, int(by.lanes[row]), about)
 
 
 class Stale:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar, cast
 
 import numpy as np
 
 from graphfuse.errors import Loc
+from graphfuse.findings import About, Finding, Who, finding_of
 from graphfuse.gpu.emulator import flow
 from graphfuse.gpu.emulator.barriers import MBarrier, Meeting
 from graphfuse.gpu.emulator.clocks import Clocks
@@ -101,7 +103,7 @@ class Machine:
         self.loads_strongly = any(i.name == "ld" and not STRONG.isdisjoint(i.mods) for i in code)
         self.hits = [0] * len(code)
         self.traffic: dict[int, Traffic] = {}
-        self.warned: dict[tuple[int, str], str] = {}
+        self.warned: dict[tuple[int, str], Finding] = {}
         self.report = Report(kernel.name)
         self.reconvergence = flow.reconvergence(kernel)
         self.is_join = [False] * (len(code) + 1)
@@ -350,36 +352,45 @@ class Machine:
         if self.checks and not self.live_lanes[self.layout.warps_of(slot)].any():
             if self.waited is not None and not self.waited[self.layout.warps_of(slot)].any():
                 message = "the CTA ends without griddepcontrol.wait: its end says nothing of earlier launches"
-                raise self.error(message, len(self.kernel.code) - 1, warp)
+                raise self.error(message, len(self.kernel.code) - 1, warp, about="fence")
             for event in self.events.pending:
                 if event.slot == slot:
                     message = f"the CTA ends with {event.what} still in flight to its shared memory"
-                    raise self.error(message, self.pc_of_operation(event.what), warp)
+                    raise self.error(message, self.pc_of_operation(event.what), warp, about="in-flight")
 
     # words
 
-    def error(self, message: str, pc: int, warp: int | None = None, lane: int | None = None) -> EmulatorError:
-        """What to raise: the instruction, what is wrong, who."""
-        who = f": {self.who(warp, lane)}" if warp is not None else ""
-        return self.error_at(self.kernel.code[pc], message + who)
+    def error(
+        self, message: str, pc: int, warp: int | None = None, lane: int | None = None, about: About | str = "rule"
+    ) -> EmulatorError:
+        """What to raise: the instruction, what is wrong, who; `about` may be a kind."""
+        about = About(about) if isinstance(about, str) else about
+        if warp is not None:
+            message = f"{message}: {self.who(warp, lane)}"
+            about = replace(about, by=about.by or self.who_of(warp, lane))
+        return self.error_at(self.kernel.code[pc], message, about)
 
-    def error_at(self, instruction: Instruction, message: str) -> EmulatorError:
+    def error_at(self, instruction: Instruction, message: str, about: About | None = None) -> EmulatorError:
         """What to raise: the instruction, what is wrong."""
-        loc = Loc(self.module.name, instruction.line, instruction.column)
-        return EmulatorError(f"{instruction.opcode}: {message}", loc)
+        code = Loc(self.module.name, instruction.line, instruction.column)
+        return EmulatorError(f"{instruction.opcode}: {message}", instruction.source, about, code)
 
     def warn(self, message: str, pc: int, warp: int) -> None:
         """Once per instruction and kind."""
-        line = self.kernel.code[pc].line
-        self.warned.setdefault(
-            (pc, message.split(":", maxsplit=1)[0]), f"line {line}: {message}: {self.who(warp, None)}"
-        )
+        self.note((pc, message.split(":", maxsplit=1)[0]), self.error(message, pc, warp))
+
+    def note(self, key: tuple[int, str], error: EmulatorError) -> None:
+        """Keep the first such error, which is none."""
+        self.warned.setdefault(key, replace(finding_of(error), is_note=True))
+
+    def who_of(self, warp: int, lane: int | None = None) -> Who:
+        """A resident warp, as findings have it."""
+        return Who(self.ctas[self.layout.slot_of(warp)], warp % self.layout.warps_per_cta, lane)
 
     def who(self, warp: int, lane: int | None) -> str:
         """`CTA (0, 0, 0) warp 1 lane 3`."""
-        cta = self.ctas[self.layout.slot_of(warp)]
-        number = warp % self.layout.warps_per_cta
-        return f"CTA {cta} warp {number}" + (f" lane {lane}" if lane is not None else "")
+        who = self.who_of(warp, lane)
+        return f"CTA {who.program} warp {who.warp}" + (f" lane {lane}" if lane is not None else "")
 
     def unit(self, unit: int) -> str:
         """A shared-memory address."""
@@ -433,7 +444,7 @@ class Machine:
             if s.waits_for
         ]
         more = f" and {len(waits) - 8} more" if len(waits) > 8 else ""
-        raise self.error("deadlock: " + "; ".join(lines) + more, waits[0].pc)
+        raise self.error("deadlock: " + "; ".join(lines) + more, waits[0].pc, about="deadlock")
 
     def livelock(self) -> None:
         """Warps run but the kernel does not end."""
@@ -449,4 +460,4 @@ class Machine:
                 opcode = self.kernel.code[pc].opcode
                 report.instructions[opcode] = report.instructions.get(opcode, 0) + hits
         report.traffic = [self.traffic[pc] for pc in sorted(self.traffic)]
-        report.warnings = list(self.warned.values())
+        report.notes = list(self.warned.values())

@@ -17,6 +17,7 @@ from typing import Literal
 from graphfuse.errors import Loc
 from graphfuse.gpu.emulator.errors import EmulatorError
 from graphfuse.gpu.emulator.types import TYPES, PtxType
+from graphfuse.llvm.lines import NODE_COLUMN
 
 OperandKind = Literal["reg", "special", "int", "float", "bits32", "bits64", "vec", "mem", "sym", "pair", "sink"]
 
@@ -45,6 +46,8 @@ class Instruction:
     line: int
     column: int
     text: str
+    source: Loc | None = None
+    """What it was made of, where `.loc` says so."""
 
     @property
     def opcode(self) -> str:
@@ -98,12 +101,27 @@ class Module:
     variables: dict[str, Variable] = field(default_factory=dict[str, Variable])
 
 
+def source_of(file: str, line: int, column: int) -> Loc:
+    """What `.loc` says of a file."""
+    return Loc("", node=file) if column == NODE_COLUMN else Loc(file, line, column)
+
+
+_ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
+
+
+def _unescaped(text: str) -> str:
+    raw = _ESCAPE.sub(lambda m: bytes([int(m[1], 8)]) if len(m[1]) == 3 else m[1], text.encode())
+    return raw.decode(errors="replace")
+
+
 def parse(text: str, name: str = "<ptx>") -> Module:
     """Read a PTX file."""
     return _Parser(text, name).module()
 
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"', re.M)
+_LOC = re.compile(r"\s+(\d+)\s+(\d+)\s+(\d+)")
 _TO_LINE_END = re.compile(r"\.(version|target|address_size|loc|file)\b([^\n]*)")
 _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)\s*")
 _WORD = re.compile(r"[A-Za-z_$%][\w$]*(\.[A-Za-z]\w*)?")
@@ -127,6 +145,9 @@ class _Parser:
         blank = _COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
         self.text, self.name, self.position = blank, name, 0
         self.registers: dict[str, PtxType] = {}
+        self.files = {int(number): _unescaped(name) for number, name in _FILE.findall(text)}
+        self.source: Loc | None = None
+        """That of what comes."""
         self.line_starts = [0, *(i + 1 for i, c in enumerate(blank) if c == "\n")]
 
     def error(self, message: str, position: int | None = None) -> EmulatorError:
@@ -136,6 +157,12 @@ class _Parser:
     def place(self, position: int) -> tuple[int, int]:
         line = bisect.bisect_right(self.line_starts, position)
         return line, position - self.line_starts[line - 1] + 1
+
+    def located(self, text: str) -> Loc | None:
+        """What `.loc` says: the number of a file, a line and a column; a line of 0 is none."""
+        match = _LOC.match(text)
+        file, line, column = map(int, match.groups()) if match else (0, 0, 0)
+        return source_of(self.files[file], line, column) if line and file in self.files else None
 
     def skip_space(self) -> bool:
         """To the next character that is none; False at the end."""
@@ -272,6 +299,8 @@ class _Parser:
                 if not scopes:
                     return
             elif match := _TO_LINE_END.match(self.text, start):
+                if match[1] == "loc":
+                    self.source = self.located(match[2])
                 self.position = match.end()
             elif match := _LABEL.match(self.text, start):
                 self.position = match.end()
@@ -332,6 +361,7 @@ class _Parser:
             line,
             column,
             " ".join(text.split()),
+            self.source,
         )
 
     def check_labels(self, kernel: Kernel) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from graphfuse.findings import Finding
 from graphfuse.gpu.emulator.types import Array
 
 H200_BYTES_PER_SECOND = 4.3e12
@@ -50,7 +51,8 @@ class Report:
     traffic: list[Traffic] = field(default_factory=list[Traffic])
     flops: dict[str, float] = field(default_factory=dict[str, float])
     bulk_bytes: int = 0
-    warnings: list[str] = field(default_factory=list[str])
+    notes: list[Finding] = field(default_factory=list[Finding])
+    """What is odd, and not wrong."""
     printed: str = ""
     """What `vprintf` printed."""
     seconds: float = 0.0
@@ -97,7 +99,7 @@ class Report:
             f"{t.ideal / max(t.requests, 1):.2f} at best: {t.text}"
             for t in (*self.conflicts, *self.uncoalesced)
         ]
-        return "\n".join(lines + [f"warning: {w}" for w in self.warnings])
+        return "\n".join(lines + [str(note) for note in self.notes])
 
 
 def sectors(addresses: Array, mask: Array, nbytes: int) -> tuple[int, int]:

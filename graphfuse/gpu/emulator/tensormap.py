@@ -20,7 +20,8 @@ class Buffer:
     """A device buffer: `array` is changed in place. Not `initialised`: reading before writing is an error.
 
     The argument is the address `offset` bytes into it. Not `writable`: writing is an error. `constant`: no launch
-    writes it, so a kernel may read it before `griddepcontrol.wait`.
+    writes it, so a kernel may read it before `griddepcontrol.wait`. Messages count elements of `elem_bytes`, by default
+    the array's.
     """
 
     array: Array
@@ -29,6 +30,7 @@ class Buffer:
     offset: int = 0
     writable: bool = True
     constant: bool = False
+    elem_bytes: int = 0
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -79,7 +79,7 @@ def _calling(function: str) -> Callable[..., None]:
 class BindingsDriver:
     """`graphfuse.targets.driver.Driver` over the module `cuda.bindings.driver`."""
 
-    takes_cubins = True
+    takes_cubins, reads_lines = True, False
 
     def __init__(self, module: Any) -> None:
         self._cu = module

@@ -36,7 +36,7 @@ def launched(device, text, arrays, scalars, grid, target):
         pytest.skip(reason)
     known = facts(kernel.parameters, bound.slots, len(axes))
     executable = build(specialised(kernel.func, kernel.parameters, known), target)
-    GpuKernel(executable, context).launch(bound, axes, *kernel._sizes(bound.slots, axes))
+    GpuKernel(executable, kernel.parameters, context).launch(bound, axes, *kernel._sizes(bound.slots, axes))
 
 
 @pytest.fixture(autouse=True)

@@ -56,7 +56,7 @@ def test_cp_async():
         assert (out[:, :4] == a[:512].reshape(-1, 4)[other]).all()
         assert (out[:, 4] == a[512:].reshape(-1, 4)[other, 0]).all()
         assert (out[:, 5:] == 0).all()
-        assert not report.warnings
+        assert not report.notes
 
 
 def test_missing_wait_is_seen():
@@ -89,8 +89,10 @@ def test_copy_into_what_is_still_read():
 def test_copies_never_waited_for():
     ptx = entry(COPY + "\tbar.sync 0;\n\tcp.async.cg.shared.global [%r1], [%d1], 16;\n", ["p0", "p1"], SHARED)
     report = launch(ptx, copy_args(), block=128)
-    (warning,) = report.warnings
-    assert warning.startswith(f"line {line_of(ptx, 'cp.async.cg', 1)}: cp.async never waited for: CTA (0, 0, 0) warp ")
+    (note,) = report.notes
+    assert note.code
+    assert note.code.line == line_of(ptx, "cp.async.cg", 1)
+    assert "cp.async never waited for: CTA (0, 0, 0) warp " in note.message
 
 
 def test_predicated_copies_and_zero_fill():
@@ -116,7 +118,10 @@ def test_predicated_copies_and_zero_fill():
         ("cp.async.cg.shared.global [%r1], [%p0], 8;", "8 bytes: expected 16"),
         ("cp.async.ca.shared.global [%r1], [%p0+4], 16;", "misaligned global address"),
         ("cp.async.ca.shared.global [%r1+8], [%p0], 16;", "misaligned shared address"),
-        ("cp.async.ca.shared.global [%r1], [%p0+4096], 4;", "out of bounds: byte 4096 of p0 (4096 bytes), 4 bytes"),
+        (
+            "cp.async.ca.shared.global [%r1], [%p0+4096], 4;",
+            "out of bounds: element 1024 of p0 (1024 elements), 4 bytes",
+        ),
     ],
 )
 def test_cp_async_errors(text, message):
@@ -319,7 +324,7 @@ def test_bulk_copies():
             "is still in flight|is not ordered after its write by a bulk copy on the mbarrier at 0x400",
         ),
         ("[%p0], 1024,", "[%p0], 1032,", "cp.async.bulk.shared", "expected multiples of 16"),
-        ("[%p0], 1024,", "[%p0+16], 1024,", "cp.async.bulk.shared", "out of bounds: byte 16 of p0"),
+        ("[%p0], 1024,", "[%p0+16], 1024,", "cp.async.bulk.shared", "out of bounds: element 4 of p0"),
         ("[%r1+1024], [%p0]", "[%r1+8000], [%p0]", "cp.async.bulk.shared", "misaligned shared address|out of bounds"),
         (
             "[%r1+1024], [%p0]",

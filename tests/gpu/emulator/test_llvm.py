@@ -72,7 +72,7 @@ end:
     assert report.global_bytes == 3 * a.nbytes
     assert not report.uncoalesced
     with pytest.raises(
-        EmulatorError, match=r"ld.global.v4.\w+: out of bounds: byte 4800 of add_param_0 \(4800 bytes\), 16 bytes"
+        EmulatorError, match=r"ld.global.v4.\w+: out of bounds: element 1200 of add_param_0 \(1200 elements\), 16 bytes"
     ):
         Emulator(ptx).launch("add", (3,), (128,), [a, b, c, 301])
 

@@ -124,10 +124,12 @@ def test_out_of_bounds():
     a = np.zeros(31, np.float32)
     body = "\tmad.wide.u32 %d1, %t, 4, %p0;\n\tst.global.f32 [%d1], 0f00000000;"
     message = refused(body, [Buffer(a, name="a")], at="st.global")
-    assert message == "st.global.f32: out of bounds: byte 124 of a (124 bytes), 4 bytes: CTA (0, 0, 0) warp 0 lane 31"
+    assert (
+        message == "st.global.f32: out of bounds: element 31 of a (31 elements), 4 bytes: CTA (0, 0, 0) warp 0 lane 31"
+    )
     message = refused("\tld.global.f32 %f1, [%p0+-4];", [a], at="ld.global")
     assert message.startswith(
-        "ld.global.f32: out of bounds: 4 bytes before p0 (124 bytes), 4 bytes: CTA (0, 0, 0) warp 0"
+        "ld.global.f32: out of bounds: element -1 of p0 (31 elements), 4 bytes: CTA (0, 0, 0) warp 0"
     )
     message = refused("\tld.global.f32 %f1, [64];", [a], at="ld.global")
     assert "is near no buffer" in message
@@ -163,7 +165,7 @@ def test_uninitialised():
     message = refused(half, [Buffer(a, initialised=False, name="y")], at="ld.global")
     assert (
         message
-        == "ld.global.f32: read of uninitialised global memory: byte 128 of y (256 bytes): CTA (0, 0, 0) warp 0 lane 16"
+        == "ld.global.f32: read of uninitialised global memory: element 32 of y (64 elements): CTA (0, 0, 0) warp 0 lane 16"
     )
     decls = "\t.shared .align 4 .b8 s[256];\n\t.local .align 4 .b8 l[8];\n"
     message = refused("\tld.shared.b32 %r1, [s+8];", [], at="ld.shared", params=(), decls=decls)

@@ -27,7 +27,7 @@ def positions(g: Gang, address: Array) -> Array:
         _, address = access.space_of(g, address)
     if (bad := g.flat(address) & 7).any():
         warp = int(g.lane_warps[int(np.argmax(bad != 0))])
-        raise g.machine.error("misaligned mbarrier: expected a multiple of 8", g.pc, warp)
+        raise g.machine.error("misaligned mbarrier: expected a multiple of 8", g.pc, warp, about="misaligned")
     return access.shared_offsets(g, address, 8)
 
 

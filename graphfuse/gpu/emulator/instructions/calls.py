@@ -53,7 +53,7 @@ def _assertfail(arguments: list[Source]) -> Step:
 
     def step(g: Gang) -> None:
         message, file, line = (int(g.flat(full(g, read(g)))[0]) for read in arguments[:3])
-        raise g.error(f"assertion failed: {_string(g, message)} at {_string(g, file)}:{line}")
+        raise g.error(f"assertion failed: {_string(g, message)} at {_string(g, file)}:{line}", about="assertion")
 
     return step
 

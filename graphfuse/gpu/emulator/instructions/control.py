@@ -63,7 +63,7 @@ def trap(d: Decoder) -> Step:
     """trap: the kernel gives up."""
 
     def step(g: Gang) -> None:
-        raise g.error("the kernel trapped")
+        raise g.error("the kernel trapped", about="assertion")
 
     return step
 
@@ -102,7 +102,7 @@ class Barriers(Part):
             barrier.threads = threads
         elif barrier.threads != threads:
             message = f"barrier {number}: {threads or 'all'} threads here, {barrier.threads or 'all'} where others came"
-            raise machine.error(message, g.pc, split.warp)
+            raise machine.error(message, g.pc, split.warp, about="divergence")
         barrier.arrived += LANES
         barrier.warps.add(split.warp)
         machine.publish(barrier, split.warp, split.mask)
@@ -143,7 +143,8 @@ def all_converged(g: Gang, *, or_none: bool = False) -> None:
     if missing.any():
         row = int(np.argmax(missing.any(1)))
         who = ", ".join(map(str, np.flatnonzero(missing[row])[:4].tolist()))
-        raise g.machine.error(f"in divergent code: lane {who} of the warp is elsewhere", g.pc, int(g.warps[row]))
+        message = f"in divergent code: lane {who} of the warp is elsewhere"
+        raise g.machine.error(message, g.pc, int(g.warps[row]), about="divergence")
 
 
 @instruction("bar", "barrier", mods="cta sync arrive red aligned popc and or")
@@ -225,7 +226,7 @@ def check_members(g: Gang, masks: Array) -> None:
     if away.any():
         row, _, lane = np.argwhere(away)[0].tolist()
         message = f"the member mask names lane {lane}, which is elsewhere"
-        raise g.machine.error(message, g.pc, int(g.warps[row]), lane)
+        raise g.machine.error(message, g.pc, int(g.warps[row]), lane, "divergence")
     itself = g.flat(bits[:, np.arange(32), np.arange(32)])
     g.refuse(~itself, lambda _: "the member mask does not name the lane that executes")
 

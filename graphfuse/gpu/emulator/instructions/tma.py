@@ -95,7 +95,7 @@ class Stores(Part):
             self.groups.drop(key, 0)
         if left and self.machine.checks:
             message = f"the warp ends while {left[0].what} still reads shared memory: expected cp.async.bulk.wait_group"
-            raise self.machine.error(message, left[0].pc, warp)
+            raise self.machine.error(message, left[0].pc, warp, about="in-flight")
         self.finish(warp, left)
 
 
@@ -164,7 +164,7 @@ def _box(g: Gang, tensor: TensorMap, base: int, start: list[int], offsets: list[
     address = swizzled(offset + SHARED_BASE + row * tensor.row_bytes + column * elem, tensor.swizzle) - SHARED_BASE
     if int(address.max()) + elem > layout.shared_bytes:
         message = f"out of bounds: the box of {tensor.box_bytes} bytes at shared address {offset + SHARED_BASE:#x}"
-        raise g.error(message, lane)
+        raise g.error(message, lane, "out-of-bounds")
     nan = int.from_bytes(b"\xf7\x7f" * (elem // 2), "little") if tensor.fill_nan else 0
     shared = slot * layout.shared_stride + address
     return Move(heap, exists, shared, elem, tensor.box_bytes, tensor.array.dtype, nan)
@@ -180,7 +180,7 @@ def _linear_moves(d: Decoder, heap: Operand, shared: Operand) -> Moves:
         result: list[Move] = []
         for lane, (address, nbytes) in enumerate(zip(g.flat(far(g)).tolist(), sizes, strict=True)):
             if nbytes % 16 or address % 16:
-                raise g.error(f"{nbytes} bytes at {address:#x}: expected multiples of 16", lane)
+                raise g.error(f"{nbytes} bytes at {address:#x}: expected multiples of 16", lane, "misaligned")
             access.heap_offsets(g, np.array([address]), nbytes, write=write, lane=lane)
             _in_shared(g, int(at[lane]), nbytes, lane)
             words = np.arange(0, nbytes, 4, dtype=np.int64)
@@ -201,7 +201,9 @@ def _shared_positions(g: Gang, address: Array, align: int) -> Array:
 def _in_shared(g: Gang, at: int, nbytes: int, lane: int) -> None:
     offset = at % g.machine.layout.shared_stride
     if offset + nbytes > g.machine.layout.shared_bytes:
-        raise g.error(f"out of bounds: {nbytes} bytes at shared address {offset + SHARED_BASE:#x}", lane)
+        raise g.error(
+            f"out of bounds: {nbytes} bytes at shared address {offset + SHARED_BASE:#x}", lane, "out-of-bounds"
+        )
 
 
 def _units(machine: Machine, positions: Array, elem: int) -> Array:
@@ -263,7 +265,7 @@ def _start_load(g: Gang, move: Move, where: int, shift: int, lane: int) -> None:
     machine, barrier, shared = g.machine, mbarriers.at_position(g, where, lane), move.shared + shift
     if machine.checks and not barrier.fenced:
         which = f"the mbarrier at {barrier.address:#x}"
-        raise g.error(f"{which} was initialised with no fence.mbarrier_init or fence.proxy.async since", lane)
+        raise g.error(f"{which} was initialised with no fence.mbarrier_init or fence.proxy.async since", lane, "fence")
 
     def perform() -> None:
         values = machine.heap.views[move.elem][move.heap // move.elem]

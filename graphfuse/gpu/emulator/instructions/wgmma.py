@@ -263,7 +263,12 @@ def _check_operand(g: Gang, warp: int, product: Product, descriptor: int, of: Ma
     low, high = int(positions.min()), int(positions.max()) + of.kind.bytes
     if low < 0 or high > layout.shared_bytes:
         message = f"out of bounds: the operand covers {low + SHARED_BASE:#x} to {high + SHARED_BASE:#x}"
-        raise machine.error(f"{message}, shared memory ends at {layout.shared_bytes + SHARED_BASE:#x}", g.pc, warp)
+        raise machine.error(
+            f"{message}, shared memory ends at {layout.shared_bytes + SHARED_BASE:#x}",
+            g.pc,
+            warp,
+            about="out-of-bounds",
+        )
     if machine.hazards:
         units = _units(descriptor, of, layout.unit) + product.slot * layout.shared_stride // layout.unit
         by, agent = Access.of_one(warp, LANES, g.pc), group_agent(machine, warp)
@@ -339,7 +344,7 @@ def _uniform(g: Gang, read: Source) -> list[int]:
     values = full(g, read(g))
     if (values != values[:, :1]).any():
         row = int(np.argmax((values != values[:, :1]).any(1)))
-        raise g.machine.error("the descriptor differs between lanes", g.pc, int(g.warps[row]))
+        raise g.machine.error("the descriptor differs between lanes", g.pc, int(g.warps[row]), about="divergence")
     return values[:, 0].tolist()
 
 
@@ -351,13 +356,20 @@ def _check_registers(
     if not machine.checks:
         return
     if not now.fenced:
-        raise machine.error("no wgmma.fence before the first wgmma.mma_async", g.pc, warp)
+        raise machine.error("no wgmma.fence before the first wgmma.mma_async", g.pc, warp, about="fence")
     for name in (*a_names, *accumulators):
         if name in now.touched:
-            raise machine.error(f"register {_plain(name)} was written with no wgmma.fence since", g.pc, warp)
+            raise machine.error(
+                f"register {_plain(name)} was written with no wgmma.fence since", g.pc, warp, about="fence"
+            )
     for name in a_names:
         if name in now.promised:
-            raise machine.error(f"register {_plain(name)} of A is the result of a wgmma not waited for", g.pc, warp)
+            raise machine.error(
+                f"register {_plain(name)} of A is the result of a wgmma not waited for",
+                g.pc,
+                warp,
+                about="in-flight",
+            )
 
 
 def _product(g: Gang, now: State, warp: int, shape: Shape, left: int | None, right: int) -> Product:
@@ -372,7 +384,9 @@ def _product(g: Gang, now: State, warp: int, shape: Shape, left: int | None, rig
         product = now.products[key] = Product(shape, g.pc, slot, number, left, right)
         now.products.pop((group, number - 64), None)
     if product.pc != g.pc or product.descriptor_a != left or product.descriptor_b != right:
-        raise machine.error("the warps of the warpgroup execute different wgmmas or descriptors", g.pc, warp)
+        raise machine.error(
+            "the warps of the warpgroup execute different wgmmas or descriptors", g.pc, warp, about="divergence"
+        )
     product.issuers.add(warp)
     if product.waiting and _issued_by_all(machine, product):
         machine.wake(product.waiting, 0)
@@ -451,7 +465,7 @@ def _watch(step: Step, reads: set[str], writes: set[str]) -> Step:
 def _refuse(g: Gang, warp: int, held: Mapping[str, object], names: set[str], verb: str) -> None:
     if held and (bad := names & held.keys()):
         message = f"{verb} register {_plain(min(bad))} of a wgmma not waited for"
-        raise g.machine.error(message, g.pc, warp)
+        raise g.machine.error(message, g.pc, warp, about="in-flight")
 
 
 def _watch_copy(d: Decoder, step: Step) -> Step:
