@@ -86,6 +86,7 @@ def split_defines(args: Sequence[str]) -> tuple[list[str], list[str]]:
 @click.option("--lint", "linted", is_flag=True, help="Check every #if branch and every point of the -D lists.")
 @click.option("--run", "run", is_flag=True, help="Launch it once.")
 @click.option("--check", "checked", is_flag=True, help="Launch it with every access and promise checked.")
+@click.option("-g", "debug", is_flag=True, help="`printf` prints, `assert` holds; PTX has lines of the source.")
 @click.option("--tune", is_flag=True, help="Time every configuration.")
 @click.option("--grid", default="1", metavar="X[,Y[,Z]]", help="C expressions over macros and numbers (default 1).")
 @click.option(
@@ -152,15 +153,15 @@ def _go(file: Path, text: str, filename: str, space: Space, report: Reporter, op
         echo(f"{file}: kernel {found.name}({', '.join(f'{p.ctype} {p.name}' for p in found.params)})")
         return
     if options["tune"] or len(space) > 1:
+        if options["debug"]:
+            raise UsageError("-g: expected one configuration and no --tune")
         tuned = TunedKernel(
             text, filename, options["name"], space, device=options["device"], threads=options["threads"]
         )
         kernel = tuned.variant(point)
     else:
         tuned = None
-        kernel = Kernel(
-            found.func, point.defines, **point.options, device=options["device"], threads=options["threads"]
-        )
+        kernel = Kernel(found.func, point.defines, **point.options, **_how(options))
     values, empty = read_values(kernel.parameters, options["args"], point.defines, options["seed"])
     _check_outputs(options, values, text, file)
     numbers = {p.name: str(values[p.name]) for p in kernel.parameters if not p.is_pointer}
@@ -183,6 +184,10 @@ def _go(file: Path, text: str, filename: str, space: Space, report: Reporter, op
     seconds = time.perf_counter() - start
     _save(values, options["saves"])
     _summary(kernel, values, seconds, as_json=options["as_json"])
+
+
+def _how(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: options[name] for name in ("device", "threads", "debug")}
 
 
 def _lint(file: Path, text: str, filename: str, space: Space, options: dict[str, Any]) -> None:
@@ -230,7 +235,7 @@ def _emit(stage: str, text: str, filename: str, name: str | None, point: Config,
     if stage == "ast":
         return to_text(parse(text, filename, point.defines, options=switched)) + "\n"
     func = choose(compile_text(text, filename, point.defines, options=switched), name, filename).func
-    kernel = Kernel(func, point.defines, **point.options)
+    kernel = Kernel(func, point.defines, **point.options, debug=options["debug"])
     target = options["target"]
     if stage in ("ptx", "sass-info") and not target.startswith("cuda:"):
         raise UsageError(f"--emit {stage}: expected a --target such as cuda:sm_90a, got {target!r}")

@@ -17,6 +17,11 @@ def enabled(kernel: Kernel) -> bool:
     return kernel.func.attrs.get("debug") is True
 
 
+def failed(name: str) -> str:
+    """The symbol of a word that is null until an assertion of the kernel fails: then, where its message is."""
+    return f"{name}.failed"
+
+
 def printed(kernel: Kernel, op: Op) -> tuple[Sequence[Reg], Sequence[Value]]:
     """The program's ids of a line, and what else it shows."""
     ids = int(attr_number(op, "ids"))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from graphfuse.codegen import arith, control, index, pointers
+from graphfuse.codegen import arith, control, debug, index, pointers
 from graphfuse.codegen.expand import expand, expand_words, quiet
 from graphfuse.codegen.kernel import PointerValue, memory_type
 from graphfuse.codegen.lowered import LoweredModule
@@ -113,6 +113,8 @@ def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInf
     text.line("ret void")
     params = "ptr noalias readonly %args, i64 %begin, i64 %end, ptr noalias align 64 %scratch"
     module.function(text.text(f"define void @{func.name}({params}) #0"))
+    if debug.enabled(kernel):
+        module.entity(f"@{debug.failed(func.name)} = global ptr null, align 8")
     names = tuple(v.hint or f"arg{i}" for i, v in enumerate(func.params))
     names += GRID if kernel.grid else ()
     return KernelInfo(func.name, names, kernel.scratch_bytes)

@@ -144,7 +144,7 @@ def _call_dprintf(kernel: Kernel, stream: int, text: str, values: Sequence[Reg])
 
 @lowers(effects.assert_)
 def lower_assert(kernel: Kernel, op: Op) -> None:
-    """The process ends, as by C's assert."""
+    """What does not hold is left in `debug.failed`, and this thread runs no more programs."""
     if not debug.enabled(kernel):
         return
     tile, text = kernel.tile(op.operands[0]), kernel.text
@@ -157,9 +157,8 @@ def lower_assert(kernel: Kernel, op: Op) -> None:
     text.line(f"br {holds}, label %{after}, label %{fails}")
     text.start(fails)
     where = f"{op.loc}: " if op.loc else ""
-    message = f"{where}assertion failed: {op.attrs.get('message', '')}\n"
-    _call_dprintf(kernel, _STDERR, message.replace("%", "%%"), [])
-    text.module.entity("declare void @abort() noreturn")
-    text.line("call void @abort()")
-    text.line("unreachable")
+    said = f": {op.attrs['message']}" if op.attrs.get("message") else ""
+    message = debug.string(kernel, f"{where}assertion failed{said}")
+    text.line(f"store atomic ptr {message}, ptr @{debug.failed(kernel.func.name)} release, align 8")
+    text.line("br label %exit")
     text.start(after)

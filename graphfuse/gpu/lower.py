@@ -74,7 +74,8 @@ def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInf
     text = FunctionText(module)
     warps = attr_int(func, "warps", 4)
     kernel = Kernel(func, target, text, warps, axis_info(func, pointer_alignments(func)))
-    kernel.lines = LineTable(module, func.name) if func.attrs.get("lines") is True else None
+    if any(func.attrs.get(name) is True for name in ("lines", "debug")):
+        kernel.lines = LineTable(module, func.name)
     params = _bind_params(kernel)
     kernel.program = kernel.widen_index(kernel.special("ctaid.x"))
     entry = text.reserve()

@@ -91,8 +91,8 @@ def assert_(context: Context, op: Op, condition: Array) -> None:
     """An error at the op."""
     if context.debug and not np.all(condition):
         at = f" at {np.argwhere(~condition)[0].tolist()}" if condition.shape else ""
-        message = f"assertion failed{at}: {op.attrs.get('message', '')}"
-        raise CheckError(message, about=About("assertion"))
+        message = f": {op.attrs['message']}" if op.attrs.get("message") else ""
+        raise CheckError(f"assertion failed{at}{message}", about=About("assertion"))
 
 
 def pointer_cast(_: Context, op: Op, pointer: Pointer) -> Pointer:

@@ -29,6 +29,7 @@ def kernel(
     warnings: str | Sequence[str] = (),
     device: str = "",
     threads: int | None = None,
+    debug: bool = False,
     **macros: Any,
 ) -> Kernel | TunedKernel:
     """A Triton-C kernel: `k = graphfuse.kernel("matmul.tc", TM=128, TN=128)`, then `k[grid](a, b, c, n)`.
@@ -40,6 +41,9 @@ def kernel(
     `warnings` are `-W` switches (`"no-shadow"`, `"error"`); a warning of the source is a `SourceWarning` of Python's.
     `device` is where it runs if not where its arrays are: `cpu`, `cuda:1`, `emulator`. With `num_ctas=2` two blocks
     make each program of a product together, and `schedule` says how its warps take turns (docs/hopper.md).
+
+    With `debug`, `printf` prints and `assert` holds: on a CPU and on the emulator one that fails is an error, on a GPU
+    the process has to start anew. Fused into a model, and without `debug`, both do nothing.
 
     Raises SourceError with every diagnostic of the source, UsageError for a name that it does not have.
     """
@@ -59,11 +63,13 @@ def kernel(
     values = {key: alternatives(value) for key, value in macros.items()}
     space = Space(values, require=require, **options)
     if len(space) > 1:
+        if debug:
+            raise UsageError(f"debug: expected one configuration, found {len(space)}")
         return TunedKernel(text, filename, name, space, device=device, threads=threads, switches=switches)
     defines = {key: value[0] for key, value in values.items()}
     found = choose(compiled(text, filename, defines, switches), name, filename)
     single = {name: value[0] for name, value in options.items()}
-    return Kernel(found.func, defines, device=device, threads=threads, **single)
+    return Kernel(found.func, defines, device=device, threads=threads, debug=debug, **single)
 
 
 def _listed(value: Any) -> tuple[Any, ...]:

@@ -75,7 +75,7 @@ class Macros(Mapping[str, Any]):
 class Kernel:
     """A block function to be launched. `device` (default: where the arrays are, else the CPU) may be `emulator`.
 
-    `options` are those of `LAUNCH`, as `num_warps=8`.
+    `options` are those of `LAUNCH`, as `num_warps=8`. With `debug` it prints, and assertions hold.
     """
 
     def __init__(
@@ -85,9 +85,11 @@ class Kernel:
         *,
         device: str = "",
         threads: int | None = None,
+        debug: bool = False,
         **options: Any,
     ) -> None:
         launch = {LAUNCH[name]: _option(name, value) for name, value in options.items()}
+        launch |= {"debug": True} if debug else {}
         self.func = replace(func, attrs={**func.attrs, **launch})
         self.macros = Macros(macros or {})
         self.parameters: tuple[Parameter, ...] = parameters(func)
@@ -296,7 +298,8 @@ class Kernel:
     def _make(self, where: Device, known: Facts) -> CpuKernel | GpuKernel:
         func = specialised(self.func, self.parameters, known)
         if not where.is_gpu:
-            return CpuKernel(build(func, host_target()), self._threads)
+            asserts = func.attrs.get("debug") is True
+            return CpuKernel(build(func, host_target()), self._threads, asserts=asserts)
         context = self.context(where)
         if context.driver.reads_lines:
             func = replace(func, attrs={**func.attrs, "lines": True})

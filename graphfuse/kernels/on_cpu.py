@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from graphfuse.artifact import Executable
-from graphfuse.errors import ArtifactError, InputError, UsageError
+from graphfuse.codegen.debug import failed
+from graphfuse.errors import ArtifactError, InputError, Loc, UsageError
+from graphfuse.findings import About, CheckError
 from graphfuse.kernels import call_ir
 from graphfuse.kernels.arguments import Bound
 from graphfuse.llvm import codegen
@@ -37,16 +40,19 @@ _Record = ctypes.c_uint64 * 4
 class CpuKernel:
     """A linked kernel. Threads may call it at the same time."""
 
-    def __init__(self, executable: Executable, threads: int | None) -> None:
+    def __init__(self, executable: Executable, threads: int | None, *, asserts: bool = False) -> None:
         self._threads = threads
         code = executable.code[executable.target]
         if reason := why_not_here(code, host_target()):
             raise ArtifactError(f"code for {executable.target}: {reason}")
         (self.meta,) = executable.kernels
-        self._library = load_object(code.object, [self.meta.name])
-        self._address = self._library.address(self.meta.name)
+        names = [self.meta.name, failed(self.meta.name)] if asserts else [self.meta.name]
+        self._library = load_object(code.object, names)
+        self._address, *words = map(self._library.address, names)
+        self._failed = ctypes.c_void_p.from_address(words[0]) if words else None
         scratch = self.meta.scratch_bytes
-        little = scratch if isinstance(scratch, int) and scratch <= call_ir.MOST_SCRATCH else None
+        is_little = isinstance(scratch, int) and scratch <= call_ir.MOST_SCRATCH and not asserts
+        little = scratch if is_little and isinstance(scratch, int) else None
         self.here = None if little is None else call_ir.launcher(self._address, little)
         """Runs all programs on the caller's thread, for a grid and what the arguments are (`host_arguments`)."""
 
@@ -70,6 +76,16 @@ class CpuKernel:
         chunk = max(1, programs // (count * CHUNKS_PER_THREAD))
         record = _Record(self._address, ctypes.addressof(args), programs, chunk)
         _executor().run(record, count, evaluate(self.meta.scratch_bytes, symbols))
+        if self._failed is not None and (message := self._failed.value):
+            self._failed.value = None
+            raise _assertion(ctypes.string_at(message).decode(errors="replace"))
+
+
+def _assertion(text: str) -> CheckError:
+    """What an assertion of a kernel left."""
+    found = re.fullmatch(r"(.*?):(\d+):(\d+): (.*)", text, re.S)
+    loc = Loc(found[1], int(found[2]), int(found[3])) if found else None
+    return CheckError(found[4] if found else text, loc, About("assertion"))
 
 
 class _Executor:

@@ -12,6 +12,7 @@ import pytest
 
 import graphfuse
 from graphfuse.errors import FileError, GraphfuseError, InputError, UsageError
+from graphfuse.findings import finding_of
 from graphfuse.ir.parser import parse
 from graphfuse.ir.types import F16
 from graphfuse.kernels.kernel import Kernel
@@ -325,10 +326,41 @@ def test_lines_name_programs(device: str, grid: tuple[int, ...], capfd: pytest.C
     check_lines(device, grid, capfd)
 
 
-def test_assertions() -> None:
-    checked("emulator")[1](100)
-    with pytest.raises(GraphfuseError, match="assertion failed: all are below n at <string>:5"):
-        checked("emulator")[1](99)
+@pytest.mark.parametrize(
+    ("device", "where"), [("emulator", "assertion failed: all are below n at <string>:5"), ("cpu", "all are below n$")]
+)
+def test_assertions(device: str, where: str) -> None:
+    kernel = checked(device)
+    kernel[1](100)
+    for _ in range(2):
+        with pytest.raises(GraphfuseError, match=f"^<string>:5:.*{where}") as e:
+            kernel[4](99)
+        assert finding_of(e.value).about.kind == "assertion"
+    kernel[4](100)
+
+
+def test_assertions_and_lines_of_a_source(capfd: pytest.CaptureFixture[str]) -> None:
+    """Without `debug` both do nothing."""
+    source = """__global__ void k(int *y, int n) {
+  int p = get_program_id(0);
+  printf("p = %d", p);
+  for (int i = 0; i < n; i += 1) {
+    assert(i != 3, "i is 3");
+    *(y + p) = i;
+  }
+}
+"""
+    for device in ("cpu", "emulator"):
+        kernel, y = graphfuse.kernel(source, debug=True, device=device, threads=1), np.zeros(1, np.int32)
+        with pytest.raises(GraphfuseError, match=r"^<string>:5:11: error: .*assertion failed: i is 3"):
+            kernel[1](y, 9)
+        kernel[1](y, 3)
+        assert y == 2
+        assert "(0, 0, 0) p = 0\n" in capfd.readouterr().out
+        graphfuse.kernel(source, device=device)[1](y, 9)
+        assert (int(y[0]), capfd.readouterr().out) == (8, "")
+    with pytest.raises(UsageError, match="debug: expected one configuration, found 2"):
+        graphfuse.kernel(source, debug=True, num_warps=[1, 2])
 
 
 NUMBERS = """

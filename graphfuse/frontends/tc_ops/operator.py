@@ -135,8 +135,7 @@ class _Call:
                 now[v] = self._constant(p, kernel, i, v.type, builder)
         self._check_promises(kernel, dict(zip((old[i].hint for i in numbers), args, strict=True)))
         body = under(kernel.func.body, params, now)
-        attrs = {n: a for n, a in kernel.func.attrs.items() if n in ("debug",)}
-        return Func(kernel.name, Block(params, (*builder.ops, *body.ops)), attrs), args
+        return Func(kernel.name, Block(params, (*builder.ops, *body.ops))), args
 
     def _pointer(self, part: Part, kernel: Kernel, i: int, want: Ptr, tensors: Mapping[str, tuple[int, Tensor]]) -> int:
         expected = f"args: expected {self._parameter(kernel, i)}"

@@ -13,7 +13,7 @@ from graphfuse.gpu.emulator.errors import EmulatorError
 from graphfuse.gpu.emulator.heap import BASE, Heap
 from graphfuse.gpu.emulator.instructions import memory, wgmma
 from graphfuse.gpu.emulator.layout import Layout, Triple
-from graphfuse.gpu.emulator.machine import Machine
+from graphfuse.gpu.emulator.machine import MOST_TURNS, Machine
 from graphfuse.gpu.emulator.parse import Kernel, Variable, parse
 from graphfuse.gpu.emulator.report import Report
 from graphfuse.gpu.emulator.tensormap import Buffer, TensorMap
@@ -24,14 +24,14 @@ class Emulator:
     """A PTX module. `launch` runs a kernel for a whole grid and checks what it does.
 
     `seed` orders warps, lanes of atomics, and what completes when. Without `checks` only results are computed,
-    faster. `max_rounds` bounds the scheduler's rounds in one batch of CTAs, to end endless loops.
+    faster. `most_turns` is how often a warp may go round a loop.
     """
 
     def __init__(
-        self, ptx: str, *, seed: int = 0, checks: bool = True, name: str = "<ptx>", max_rounds: int = 5_000_000
+        self, ptx: str, *, seed: int = 0, checks: bool = True, name: str = "<ptx>", most_turns: int = MOST_TURNS
     ) -> None:
         self.module = parse(ptx, name)
-        self.seed, self.checks, self.max_rounds = seed, checks, max_rounds
+        self.seed, self.checks, self.most_turns = seed, checks, most_turns
 
     def kernel(self, name: str) -> Kernel:
         """A kernel of the module."""
@@ -101,7 +101,7 @@ class Emulator:
                 symbols[variable.name] = (variable.space, address - BASE)
         heap.seal()
         machine = Machine(
-            self.module, kernel, layout, heap, seed=self.seed, checks=self.checks, max_rounds=self.max_rounds
+            self.module, kernel, layout, heap, seed=self.seed, checks=self.checks, most_turns=self.most_turns
         )
         machine.param_address, machine.param_offsets = param_address, offsets
         machine.symbols = symbols

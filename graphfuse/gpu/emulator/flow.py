@@ -15,6 +15,11 @@ def targets(kernel: Kernel, instruction: Instruction) -> list[int]:
     return [kernel.labels[label] for label in labels]
 
 
+def loops(kernel: Kernel) -> list[int]:
+    """The branches that may go back."""
+    return [pc for pc, i in enumerate(kernel.code) if i.name in ("bra", "brx") and min(targets(kernel, i)) <= pc]
+
+
 def reconvergence(kernel: Kernel) -> dict[int, int]:
     """For each branch the instruction where its sides meet again; -1 where only the kernel's end is common."""
     end = len(kernel.code)

@@ -33,6 +33,10 @@ from graphfuse.gpu.emulator.types import Array, register_dtype
 
 SHARED_BASE = 1024
 """Shared addresses start here, as on sm_90, whose first KiB is the system's."""
+MOST_TURNS = 1 << 20
+"""Of a loop, by a warp, as in the interpreter."""
+ROUNDS = 1024
+"""Of the scheduler, between looks at whether loops end."""
 LOCAL_BASE = 64
 """The first address of local memory: 0 is no address."""
 STRONG = frozenset({"relaxed", "acquire", "release", "acq_rel", "volatile", "mmio"})
@@ -73,10 +77,10 @@ class Machine:
         *,
         seed: int,
         checks: bool,
-        max_rounds: int,
+        most_turns: int,
     ) -> None:
         self.module, self.kernel, self.layout, self.heap, self.checks = module, kernel, layout, heap, checks
-        self.max_rounds = max_rounds
+        self.most_turns = most_turns
         self.rng = np.random.default_rng(seed)
         self.tensor_maps: dict[int, tuple[TensorMap, int]] = {}
         self.param_address = 0
@@ -110,6 +114,8 @@ class Machine:
         for pc in self.reconvergence.values():
             if pc >= 0:
                 self.is_join[pc] = True
+        self.loops = {pc: n for n, pc in enumerate(flow.loops(kernel))}
+        """By the branch that goes back."""
         self.switches = [i.name in SWITCHING for i in code]
         self.heap_hazards = HeapHazards(self) if checks else None
         self.reset()
@@ -125,6 +131,8 @@ class Machine:
         self.ready: dict[int, list[Split]] = {}
         self.live_lanes: Array = np.zeros((layout.resident_warps, LANES), np.bool_)
         self.blocked: set[Split] = set()
+        self.turns: Array = np.zeros((layout.resident_warps, len(self.loops)), np.int64)
+        """How often warps went round each loop."""
         self.mbarriers: dict[int, MBarrier] = {}
         self.operations: list[str] = ["nothing"]
         self.parts: dict[type[Part], Part] = {}
@@ -183,7 +191,7 @@ class Machine:
                 break
             elif not self.events.fire_one():
                 self.deadlock()
-            if rounds > self.max_rounds:
+            if rounds % ROUNDS == 0 and self.turns.size and int(self.turns.max()) > self.most_turns:
                 self.livelock()
         while self.events.fire_one():
             pass
@@ -230,6 +238,8 @@ class Machine:
             elif jump == STOP:
                 return
             else:
+                if jump <= pc:
+                    self.turns[gang.rows, self.loops[pc]] += 1
                 pc = jump
                 budget -= 1
             if self.switches[pc - 1]:
@@ -306,6 +316,9 @@ class Machine:
         if len(present) == 1:
             target = present[0][0]
             return target if target != gang.pc + 1 else None
+        for target, mask in present:
+            if target <= gang.pc:
+                self.turns[gang.rows, self.loops[gang.pc]] += mask.any(1)
         per_warp = np.stack([mask.any(1) for _, mask in present])
         for i, split in enumerate(gang.splits):
             taken = np.flatnonzero(per_warp[:, i]).tolist()
@@ -447,10 +460,13 @@ class Machine:
         raise self.error("deadlock: " + "; ".join(lines) + more, waits[0].pc, about="deadlock")
 
     def livelock(self) -> None:
-        """Warps run but the kernel does not end."""
-        split = next(s for splits in self.ready.values() for s in splits)
-        message = f"no end after {self.max_rounds} scheduler rounds: raise max_rounds if this is no endless loop"
-        raise self.error(message, split.pc, split.warp)
+        """A warp goes round a loop again and again."""
+        warp, number = np.unravel_index(int(self.turns.argmax()), self.turns.shape)
+        branch = next(pc for pc, n in self.loops.items() if n == number)
+        head = self.kernel.code[flow.targets(self.kernel, self.kernel.code[branch])[0]]
+        begins = head.source or f"line {head.line}"
+        message = f"went round the loop that begins at {begins} {int(self.turns.max())} times, and it has not ended"
+        raise self.error(message, branch, int(warp), about="endless")
 
     def finish_report(self) -> None:
         """Counts by opcode."""

@@ -298,9 +298,10 @@ def test_barrier_errors(body, message):
 def test_endless_loop():
     ptx = entry("\tmov.u32 %r1, 0;\nL:\n\tadd.u32 %r1, %r1, 1;\n\tbra L;", [])
     with pytest.raises(
-        EmulatorError, match="no end after 500 scheduler rounds: raise max_rounds if this is no endless loop"
+        EmulatorError,
+        match=r"went round the loop that begins at line \d+ \d+ times, and it has not ended: CTA \(0, 0, 0\) warp 0",
     ):
-        launch(ptx, [], max_rounds=500)
+        launch(ptx, [], most_turns=500)
 
 
 def test_spinning_on_global_memory():

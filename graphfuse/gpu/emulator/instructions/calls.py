@@ -53,7 +53,8 @@ def _assertfail(arguments: list[Source]) -> Step:
 
     def step(g: Gang) -> None:
         message, file, line = (int(g.flat(full(g, read(g)))[0]) for read in arguments[:3])
-        raise g.error(f"assertion failed: {_string(g, message)} at {_string(g, file)}:{line}", about="assertion")
+        said = f": {text}" if (text := _string(g, message)) else ""
+        raise g.error(f"assertion failed{said} at {_string(g, file)}:{line}", about="assertion")
 
     return step
 
