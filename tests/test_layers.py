@@ -231,8 +231,8 @@ def own_imports(file, modules):
 
 # targets own their machines
 
-OWN = ("targets/", "cpu/", "gpu/", "runtime/cuda/")
-"""Where a target's own name, kind and modules are known."""
+OWN = ("targets/", "cpu/", "gpu/", "runtime/cuda/", "cli/check.py")
+"""Where a target's own name, kind and modules are known; `graphfuse check` takes the code of one."""
 OWN_CODE = ("graphfuse.cpu.", "graphfuse.gpu.", "graphfuse.runtime.cuda.")
 DEVICES = (
     "runtime/device.py",

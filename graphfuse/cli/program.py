@@ -33,6 +33,7 @@ VERBS = {
     "verify": "Compare a model with ONNX Runtime and its regions with the interpreter.",
     "inspect": "Show what an artifact is made of.",
     "kernel": "Compile, check, run or tune a kernel written in Triton-C.",
+    "check": "Check a kernel in PTX, of any compiler, on the emulator.",
     "gallery": "Kernels and a model to begin with.",
     "lsp": "A language server for Triton-C.",
     "opt": "Run passes over IR text.",

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from graphfuse.artifact import Array, elem_dtype
+from graphfuse.artifact import ELEMS, Array, elem_dtype
 from graphfuse.errors import FileError, Loc, UsageError
 from graphfuse.frontends.tc.defines import split_at_commas
 from graphfuse.frontends.tc.expression import evaluate
+from graphfuse.ir.types import scalar
 from graphfuse.kernels.signature import Parameter
 
 FILLS = ("random", "zeros", "ones", "arange", "empty")
@@ -61,6 +62,21 @@ def grid_of(text: str, known: Mapping[str, str]) -> tuple[int, ...]:
     return tuple(integer("--grid", part, known) for part in split_at_commas(text) if part)
 
 
+def typed_value(name: str, text: str, rng: np.random.Generator) -> tuple[Any, bool]:
+    """`f32:random(8, 64)`, `FILE.npy` or a number, where nothing says what is taken; and whether it is `empty`."""
+    elem, has_elem, fill = text.partition(":")
+    if has_elem and elem in ELEMS:
+        p = Parameter(name, scalar(elem), is_pointer=True)
+        return _array(p, fill.strip(), {}, rng), fill.strip().startswith("empty")
+    if text.endswith(".npy"):
+        return _loaded(Path(text)), False
+    try:
+        return (int(text, 0) if re.fullmatch(r"[+-]?(0[xX][0-9a-fA-F]+|\d+)", text) else float(text)), False
+    except ValueError:
+        fills = ", ".join(f"ELEM:{f}(...)" for f in FILLS)
+        raise UsageError(f"--arg {name}: expected a number, FILE.npy or one of {fills}, got {text!r}") from None
+
+
 def _number(p: Parameter, text: str, known: Mapping[str, str]) -> int | float:
     if p.elem.is_float:
         try:
@@ -99,10 +115,14 @@ def _filled(p: Parameter, how: str, shape: tuple[int, ...], rng: np.random.Gener
 
 
 def _file(p: Parameter, path: Path) -> Array:
-    try:
-        found = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as e:
-        raise FileError(f"cannot read: {str(e).lower()}", Loc(str(path))) from None
+    found = _loaded(path)
     if found.dtype != elem_dtype(p.elem.name):
         raise UsageError(f"--arg {p.name}: expected an array of {p.elem}, found one of {found.dtype} in {path}")
-    return np.ascontiguousarray(found)
+    return found
+
+
+def _loaded(path: Path) -> Array:
+    try:
+        return np.ascontiguousarray(np.load(path, allow_pickle=False))
+    except (OSError, ValueError, EOFError) as e:
+        raise FileError(f"cannot read: {str(e).lower()}", Loc(str(path))) from None

@@ -163,3 +163,74 @@ def test_lint(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         f"{split}:3:9: error: 'locks' is not defined [undefined]",
         "note: with -DTZ=2",
     ]
+
+
+# PTX of any compiler
+
+REFERENCE = """import numpy as np
+def reference(x, y, *_):
+    y[:] = 2.5 * x
+"""
+
+
+def test_check_of_ptx(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Right, out of bounds, other numbers than the reference's; as text and as data."""
+    line = ["kernel", file, "-DTYPE=float", "-DSIZE=32", "--target", "cuda:sm_80", "--num-warps", "1"]
+    assert main([*line, "-g", "--emit", "ptx"]) == 0
+    ptx, reference, out = tmp_path / "scale.ptx", tmp_path / "reference.py", tmp_path / "y.npy"
+    ptx.write_text(capsys.readouterr().out)
+    reference.write_text(REFERENCE)
+    count = len(set(re.findall(r"scale_param_\d+", ptx.read_text())))
+    values = ["f32:random(100)", "f32:empty(100)", "100", "2.5", *["0"] * (count - 4)]
+    check = ["check", str(ptx), "--grid", "4", "--reference", str(reference)]
+    args = [w for v in values for w in ("--arg", v)]
+    assert main([*check, *args, "--save", f"scale_param_1={out}"]) == 0
+    assert capsys.readouterr().out.endswith("no findings\n")
+    assert np.load(out).shape == (100,)
+    short = [w.replace("empty(100)", "empty(99)") for w in args]
+    assert main([*check, *short, "--json"]) == 1
+    (found,) = json.loads(capsys.readouterr().out)["findings"]
+    assert (found["kind"], found["element"], found["at"]["file"], found["at"]["line"]) == ("out-of-bounds", 99, file, 4)
+    reference.write_text(REFERENCE.replace("2.5", "2.75"))
+    assert main([*check, *args]) == 1
+    assert "error: element 0 of scale_param_1: found " in (err := capsys.readouterr().err)
+    assert "100 of 100 are off by more than 0.0001" in err
+    for text, message in (
+        ("1 / 0", "error: the file raised ZeroDivisionError: division by zero"),
+        ("x = 1", "error: expected a function `reference(...)` of all arguments"),
+        ("def reference(): pass", "the reference raised TypeError: reference() takes 0 positional arguments"),
+    ):
+        reference.write_text(text)
+        assert main([*check, *args]) == 2
+        assert message in capsys.readouterr().err
+    short = [w.replace("f32:random(100)", str(out)) for w in args]
+    assert main([*check[:-2], *short]) == 0
+    assert main(["kernel", file, "-g", "--tune", "-DTYPE=float", "-DSIZE=32", *RUN, "--arg", "y=zeros(n)"]) == 2
+    assert "-g: expected one configuration and no --tune" in capsys.readouterr().err
+
+
+def test_check_of_ptx_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ptx = tmp_path / "k.ptx"
+    ptx.write_text(".version 8.0\n.target sm_80\n.visible .entry k(.param .u64 k_param_0) {\n\tret;\n}\n")
+    for args, message in (
+        ([], "--block: expected the threads of a block: the file requires none"),
+        (["--block", "32"], "--arg: no value for 'k_param_0' of k_param_0"),
+        (["--block", "32", "--arg", "1", "--arg", "2"], "--arg 2: expected one for each of k_param_0"),
+        (["--block", "32", "--arg", "q=1"], "--arg q=1: expected one for each of k_param_0"),
+        (["--block", "32", "--arg", "f32"], "expected a number, FILE.npy or one of ELEM:random(...)"),
+        (["--block", "32", "--arg", "f32:zeros(4"], "expected FILE.npy or one of random(...)"),
+        (["--kernel", "q", "--block", "32"], "--kernel: expected one of k, found q"),
+        (
+            ["--block", "32", "--arg", "0", "--reference", "nothing.py"],
+            "expected a file of Python with a function `reference`",
+        ),
+        (
+            ["--block", "32", "--arg", "0", "--save", "k_param_0=x.npy"],
+            "--save: expected NAME=FILE.npy with one of none",
+        ),
+    ):
+        assert main(["check", str(ptx), *args]) in (2, 9), args
+        assert message in capsys.readouterr().err
+    assert main(["check", str(ptx), "--block", "32", "--arg", "0"]) == 0
+    ptx.write_text("nothing")
+    assert main(["check", str(ptx), "--block", "32"]) == 8

@@ -8,8 +8,9 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from graphfuse.gpu.pipeline import compile_functions
 from graphfuse.interp import graph as interp
 from graphfuse.targets import Target
 from tests.gpu import test_hopper
+from tests.gpu.foreign import cases as foreign
 from tests.gpu.launching import compiled, emulate, numbers, outputs_of
 from tests.gpu.sweep_cases import SweepCase
 from tests.gpu.test_pipeline_loads import matmul
@@ -85,6 +87,19 @@ def _pipelined(stages: int) -> Victim:
     return _kernel(ptx, kernel, inputs, [np.zeros((40, 40), np.float32)], {"t": 5})
 
 
+def _foreign(name: str, arch: str) -> Victim:
+    case, ptx = replace(foreign.CASES[name](), reference=None), foreign.text(name, arch)
+
+    def run(text, seed):
+        done = case.run(name, text, seed)
+        for finding in done.findings:
+            if not finding.is_note:
+                raise EmulatorError(finding.message, finding.loc)
+        return [v for v in done.arguments.values() if isinstance(v, np.ndarray)]
+
+    return Victim(ptx, run)
+
+
 RING = (("ring", "2"), ("store_buffers", "2"))
 FAMILIES: dict[str, Callable[[], Victim]] = {
     "pointwise": lambda: _swept("pointwise-f32-plain-odd-sm_80"),
@@ -114,6 +129,9 @@ FAMILIES: dict[str, Callable[[], Victim]] = {
     "product by a cluster": lambda: _product(
         Gemm(128, 128, 256, (64, 64, 64), attrs=(("split", "2"), ("ring", "2"))), blocks=2
     ),
+    **{f"Triton's {name}": partial(_foreign, name, "sm_80") for name in foreign.CASES if name != "dropout"},
+    "Triton's matmul by wgmma": partial(_foreign, "matmul", "sm_90"),
+    "Triton's attention by wgmma": partial(_foreign, "attention", "sm_90"),
 }
 """By name; `victim` makes each once."""
 
@@ -133,7 +151,7 @@ class Bug:
     pattern: str
     by: str
     report: str
-    which: tuple[int, ...] = (0,)
+    which: Sequence[int] = (0,)
     """The places that are tried, one by one; none: all there are."""
     after: str = ""
 
@@ -145,6 +163,8 @@ class Bug:
             yield ptx[: m.start()] + m.expand(self.by) + ptx[m.end() :]
 
 
+TRITON, TRITON_MMA = "Triton's {}".format, ("Triton's matmul", "Triton's attention")
+TRITON_WGMMA = tuple(f"{name} by wgmma" for name in TRITON_MMA)
 RACE = "race|uninitialised|still in flight"
 BOUNDS = "out of bounds"
 WGMMA = ("product by wgmma", "product by pingpong", "product by a cluster")
@@ -156,6 +176,7 @@ BARRIER, WAIT = r"bar\.sync[ \t]+0;", r"@p bra DONE;\s*bra WAIT;"
 SHUFFLE, ITSELF = r"(shfl\.sync\.bfly\.b32 [^;]*), \d+, 31", r"\1, 0, 31"
 TENSOR = r"cp\.async\.bulk\.tensor\.2d\."
 NEXT_ROW = r"{ .reg .b32 row; add.s32 row, \2, 1; \1row\3 }"
+GUARDED = r"@%p\d+ ((?:ld|st)\.global)"
 LESS, SAME = r"setp\.lt(\.[su]\d\d\s+(%p\d+),)(?!.*@!?\2 bra)", r"setp.le\1"
 """A comparison that no branch waits for: of a mask, not of a whole tile."""
 BUGS = (
@@ -232,6 +253,39 @@ BUGS = (
         r"barrier\.cluster\.arrive;\s*barrier\.cluster\.wait;", "", "of CTA"),
     Bug("a block begins before others are ready", WGMMA[2:],
         r"barrier\.cluster\.arrive\.aligned;\s*barrier\.cluster\.wait\.aligned;", "bar.sync 0;", "race|of CTA"),
+    # what Triton writes
+    Bug("a barrier is left out", (TRITON("softmax"), TRITON("layer_norm"), TRITON("scan"), TRITON_MMA[0]), BARRIER, "",
+        RACE, which=()),
+    Bug("a barrier is left out", (TRITON_MMA[1],), BARRIER, "", RACE, which=(1, 2, 3, 4)),
+    Bug("a barrier is left out", TRITON_WGMMA, BARRIER, "", RACE, which=(1, 3)),
+    Bug("a barrier is left out", (TRITON("locked"),), BARRIER, "", RACE, which=()),
+    Bug("a barrier is left out", (TRITON("add_at"),), BARRIER, "", RACE, which=(0, 2)),
+    Bug("a mask is left out", (TRITON("softmax"),), GUARDED, r"\1", BOUNDS, which=(5, 6, 7, 13, 14, 15)),
+    Bug("a mask is left out", (TRITON("layer_norm"),), GUARDED, r"\1", BOUNDS, which=()),
+    Bug("a mask is left out", (TRITON("scan"),), GUARDED, r"\1", BOUNDS, which=(3, -1)),
+    Bug("a mask is left out", (TRITON_MMA[0], TRITON_WGMMA[0]), GUARDED, r"\1", f"{BOUNDS}|{RACE}",
+        which=(8, 15, 24, 31, *range(32, 64))),
+    Bug("a mask is left out", (TRITON_MMA[1], TRITON_WGMMA[1]), GUARDED, r"\1", BOUNDS, which=(2, 3, 6, 7)),
+    Bug("a mask lets one more through", (TRITON("locked"),), LESS, SAME, BOUNDS),
+    Bug("no wait for a copy", (TRITON_MMA[1], TRITON_WGMMA[1]), r"cp\.async\.wait_group[ \t]+\d;", "", "in flight",
+        which=()),
+    Bug("a group of copies is not closed", (TRITON_MMA[1], TRITON_WGMMA[1]), r"cp\.async\.commit_group;", "",
+        "in flight", which=(1, 2, 3, 4, 5)),
+    Bug("a matrix is read untransposed", TRITON_MMA, r"(ldmatrix\S*)\.trans", r"\1", WRONG, which=()),
+    Bug("a swizzle of twice the span", TRITON_MMA, r"xor\.b32 ([^;]*), 32;", r"xor.b32 \1, 64;", f"{RACE}|{WRONG}",
+        which=()),
+    Bug("lanes exchange with themselves", (TRITON("layer_norm"),), SHUFFLE, ITSELF, WRONG, which=()),
+    Bug("lanes exchange with themselves", (TRITON("softmax"),), SHUFFLE, ITSELF, WRONG, which=range(7, 14)),
+    Bug("no fence.proxy.async before a product", TRITON_WGMMA, r"fence\.proxy\.async\.shared::cta;", "",
+        "fence.proxy.async"),
+    Bug("no wgmma.fence", TRITON_WGMMA, r"wgmma\.fence\.sync\.aligned;", "", "wgmma", which=()),
+    Bug("no wait for the last product", TRITON_WGMMA, r"wgmma\.wait_group\.sync\.aligned[ \t]+\d;", "",
+        "wgmma|race", which=()),
+    Bug("a lock is taken without acquire", (TRITON("locked"),), r"acq_rel\.gpu\.cas", "relaxed.gpu.cas", "race"),
+    Bug("a lock is given back without release", (TRITON("locked"),), r"gpu\.acq_rel\.exch", "gpu.relaxed.exch", "race"),
+    Bug("a store where an atomic should be", (TRITON("add_at"),),
+        r"atom\.global\.gpu\.acq_rel\.add\.f32 %\w+, (\[[^]]*\]), (%\w+);", r"st.global.f32 \1, \2;", "race",
+        which=()),
     Bug("an arrival at the wrong block", WGMMA[2:], r"(mapa\S+ %r\d+, %r\d+), 1;", r"\1, 0;", "race"),
 )  # fmt: skip
 

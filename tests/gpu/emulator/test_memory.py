@@ -163,10 +163,8 @@ def test_uninitialised():
     ld.global.f32 %f1, [%d1+64];
     """
     message = refused(half, [Buffer(a, initialised=False, name="y")], at="ld.global")
-    assert (
-        message
-        == "ld.global.f32: read of uninitialised global memory: element 32 of y (64 elements): CTA (0, 0, 0) warp 0 lane 16"
-    )
+    who = "element 32 of y (64 elements): CTA (0, 0, 0) warp 0 lane 16"
+    assert message == f"ld.global.f32: read of uninitialised global memory: {who}"
     decls = "\t.shared .align 4 .b8 s[256];\n\t.local .align 4 .b8 l[8];\n"
     message = refused("\tld.shared.b32 %r1, [s+8];", [], at="ld.shared", params=(), decls=decls)
     assert (

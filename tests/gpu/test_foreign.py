@@ -1,0 +1,27 @@
+"""PTX that Triton wrote: it runs, computes what it should, and nothing is said to be wrong with it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.gpu.foreign.cases import ARCHS, CASES, text
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("name", CASES)
+def test_it_runs(name: str, arch: str) -> None:
+    case, ptx = CASES[name](), text(name, arch)
+    for seed in range(3):
+        done = case.run(name, ptx, seed)
+        assert [str(f) for f in done.findings if not f.is_note] == []
+        assert all(f.loc and f.loc.file == "kernels.py" for f in done.findings)
+
+
+def test_what_is_dropped() -> None:
+    x, out = (CASES["dropout"]().arguments[i] for i in (1, 0))
+    done = CASES["dropout"]().run("dropout", text("dropout", "sm_80"))
+    out = done.arguments["dropout_param_0"]
+    kept = out != 0
+    np.testing.assert_allclose(out[kept], x[kept] / 0.75, rtol=1e-6)
+    assert 0.7 < kept.mean() < 0.8
