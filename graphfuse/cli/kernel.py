@@ -11,7 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
-from graphfuse.artifact import Executable
+from graphfuse.artifact import Executable, KernelMeta
 from graphfuse.cli.common import echo, echo_document, json_option, print_json, seed_option, table, threads_option
 from graphfuse.errors import UsageError
 from graphfuse.files import check_outputs, writing
@@ -250,7 +250,8 @@ def _stage(made: Executable, kernel: Kernel, stage: str, axes: int, target: str)
     if stage == "ptx":
         return code.ptx
     if stage == "sass-info":
-        return "\n".join([*(f"{k}: {v}" for k, v in resources(made.kernels[0]).items()), *code.warnings]) + "\n"
+        taken = (f"{k}: {'unknown' if v < 0 else v}" for k, v in resources(made.kernels[0]).items())
+        return "\n".join([*taken, *code.warnings]) + "\n"
     return kernel.stage_text(stage, target, axes)
 
 
@@ -282,6 +283,11 @@ def _save(values: dict[str, Any], texts: Sequence[str]) -> None:
             np.save(out, values[name])
 
 
+def _taken(meta: KernelMeta) -> dict[str, int | None]:
+    """What is not known is null."""
+    return {name: None if value < 0 else value for name, value in resources(meta).items()}
+
+
 def _summary(kernel: Kernel, values: dict[str, Any], seconds: float, *, as_json: bool) -> None:
     rows: list[dict[str, Any]] = []
     for p in kernel.parameters:
@@ -290,7 +296,7 @@ def _summary(kernel: Kernel, values: dict[str, Any], seconds: float, *, as_json:
             stats = {"mean": float(x.mean()), "min": float(x.min()), "max": float(x.max())} if x.size else {}
             rows.append({"name": p.name, "elem": p.elem.name, "shape": list(x.shape), **stats})
     if as_json:
-        print_json({"milliseconds": seconds * 1e3, "arrays": rows, "kernels": [resources(m) for m in kernel.compiled]})
+        print_json({"milliseconds": seconds * 1e3, "arrays": rows, "kernels": [_taken(m) for m in kernel.compiled]})
         return
     cells = [
         (r["name"], f"{r['elem']}{r['shape']}", *(f"{r[k]:.6g}" if k in r else "" for k in ("mean", "min", "max")))

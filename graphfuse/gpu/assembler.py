@@ -27,7 +27,10 @@ OPTIONS = ("-O3", "-verbose")
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one kernel takes: registers of a thread, bytes it spills (stores and loads), static shared bytes."""
+    """What one kernel takes: registers of a thread, bytes it spills (stores and loads), static shared bytes.
+
+    -1 is what the assembler did not say.
+    """
 
     registers: int
     spill_bytes: int
@@ -167,10 +170,11 @@ def read_resources(log: str) -> dict[str, Resources]:
     """By kernel, from what `-verbose` prints."""
     out: dict[str, Resources] = {}
     for name, part in re.findall(r"Compiling entry function '(\w+)'(.*?)(?=Compiling entry function|\Z)", log, re.S):
-        spills = sum(int(n) for n in re.findall(r"(\d+) bytes spill", part))
+        spills = [int(n) for n in re.findall(r"(\d+) bytes spill", part)]
         registers = re.search(r"Used (\d+) registers", part)
         shared = re.search(r"Used [^\n]*?(\d+) bytes smem", part)
-        out[name] = Resources(int(registers[1]) if registers else -1, spills, int(shared[1]) if shared else 0)
+        taken, spilled = int(registers[1]) if registers else -1, sum(spills) if spills else -1
+        out[name] = Resources(taken, spilled, int(shared[1]) if shared else 0)
     return out
 
 

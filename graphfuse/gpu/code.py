@@ -192,7 +192,7 @@ class _Groups:
 def _spilled(found: Assembled | None, name: str, unknown: int) -> int:
     """The bytes that a kernel spills, by an assembler that may not be there, or say nothing of it."""
     resources = found.resources.get(name) if found is not None else None
-    return unknown if resources is None else resources.spill_bytes
+    return unknown if resources is None or resources.spill_bytes < 0 else resources.spill_bytes
 
 
 _HEAD = re.compile(r"[^.]*\.version .*\n\.target .*\n\.address_size .*\n")

@@ -44,7 +44,7 @@ def test_nothing_is_serialised(shape, kind):
         pytest.skip("no assembler")
     assert not done.warnings
     (found,) = done.resources.values()
-    assert found.spill_bytes <= MOST_SPILLED
+    assert 0 <= found.spill_bytes <= MOST_SPILLED
 
 
 BY_ONE = "strides = [1, 1], low = [0, 0], high = [0, 0], dilation = [1, 1], input_dilation = [1, 1]"

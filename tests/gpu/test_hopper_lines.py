@@ -115,7 +115,7 @@ def test_hardly_anything_spills(columns, kind):
         pytest.skip("no assembler")
     (found,) = done.resources.values()
     assert not done.warnings
-    assert found.spill_bytes <= MOST_SPILLED
+    assert 0 <= found.spill_bytes <= MOST_SPILLED
 
 
 def test_two_results_share_the_room_of_one():

@@ -111,7 +111,7 @@ def test_nothing_is_serialised(tile):
         pytest.skip("no assembler")
     assert not done.warnings
     (found,) = done.resources.values()
-    assert found.spill_bytes <= MOST_SPILLED
+    assert 0 <= found.spill_bytes <= MOST_SPILLED
 
 
 def test_from_a_graph_to_the_driver(tmp_path):

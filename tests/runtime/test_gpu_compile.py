@@ -154,6 +154,8 @@ def test_what_the_assembler_says():
         "one": assembler.Resources(168, 44, 33792),
         "two": assembler.Resources(32, 0, 0),
     }
+    silent = "\n".join(line for line in LOG.splitlines() if "spill" not in line and "registers" not in line)
+    assert {(r.registers, r.spill_bytes) for r in assembler.read_resources(silent).values()} == {(-1, -1)}
     assert assembler.read_warnings(LOG) == (
         "(C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to a call in 'one'",
         "Value of threads per SM for entry two is out of range.",
