@@ -8,7 +8,8 @@ becomes
     %p = graph.mul(%v, %w) : tensor<1000x4096xf32>
     %y = graph.reshape(graph.reduce(%p) {axes = [1], kind = "sum"}) : tensor<1x1000xf32>
 
-Matrices that are known are laid out in panels when the model is compiled, and stay products.
+So is a vector for each of several matrices. Matrices that are known are laid out in panels when the model is compiled,
+and stay products.
 
 Requires: contractions have taken in permutes. Ensures: the same values but for the order of sums. Cost: one sweep.
 """
@@ -17,33 +18,40 @@ from __future__ import annotations
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.simplify.fold_constants import cast_to
-from graphfuse.fusion.simplify.simplify_movement import broadcasted, reshaped
+from graphfuse.fusion.simplify.simplify_movement import broadcasted, permuted, reshaped
 from graphfuse.ir.core import Func, Op, Value, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, rule, sweep
 from graphfuse.ir.types import BF16, F16, F32
-from graphfuse.symbolic import product
 
-SHORTEST = 256
-"""Elements of a row that are worth a sum of their own."""
+SHORTEST = 64
+"""Elements of a row that are worth a sum of their own (`population --device cpu --family batched,attention`)."""
+SHORTEST_OF_BF16 = 256
+"""Of numbers that processors multiply and add by instructions of their own."""
 
 
 @rule(graph.contract)
 def vector_by_rows(op: Op) -> Replacement | None:
-    """contract(x, w) = reduce(x * w) over the rows of w."""
+    """contract(x, w) = reduce(x * w) over the rows of w, for one vector x or one for each of several matrices."""
     lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
     for x, w, few, many in ((*op.operands, lhs, rhs), (*reversed(op.operands), rhs, lhs)):
-        (xt, wt), t, k = map(tensor_of, (x, w)), tensor_of(op.result), many[-1:]
-        depth = wt.shape[-1] if k else 0
-        kept = [c for c in out if c in many]
-        if not isinstance(depth, int) or depth < SHORTEST or k in out or k not in few or kept != list(many[:-1]):
+        xt, wt, t = map(tensor_of, (x, w, op.result))
+        dims = dict(zip(few + many, (*xt.shape, *wt.shape), strict=True))
+        along, depth = many[-1:], wt.shape[-1] if many else 0
+        shortest = SHORTEST_OF_BF16 if wt.elem == BF16 else SHORTEST
+        if not isinstance(depth, int) or depth < shortest or along in out or along not in few:
             continue
-        if product(xt.shape) != depth or not all(e.is_float for e in (xt.elem, wt.elem, t.elem)) or not _is_input(w):
+        shared = [c for c in few if c in many]
+        if [c for c in out if c in many] != list(many[:-1]) or any(dims[c] != 1 for c in few if c not in many):
+            continue
+        if not all(e.is_float for e in (xt.elem, wt.elem, t.elem)) or not _is_input(w):
             continue
         wide = F32 if t.elem in (F16, BF16) else t.elem
-        row = reshaped(cast_to(x, wide), (*(1 for _ in kept), depth))
-        products = graph.mul(broadcasted(row, wt.shape), cast_to(w, wide))
-        sums = graph.reduce(products, axes=(len(kept),), kind="sum", loc=op.loc)
+        vectors = reshaped(cast_to(x, wide), tuple(dims[c] for c in shared))
+        vectors = permuted(vectors, tuple(sorted(range(len(shared)), key=lambda i: many.index(shared[i]))))
+        rows = reshaped(vectors, tuple(dims[c] if c in few else 1 for c in many))
+        products = graph.mul(broadcasted(rows, wt.shape), cast_to(w, wide))
+        sums = graph.reduce(products, axes=(len(many) - 1,), kind="sum", loc=op.loc)
         return reshaped(cast_to(sums.result, t.elem), t.shape)
     return None
 
