@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from graphfuse.errors import GraphfuseError, InputError, Loc, printable
+from graphfuse.errors import DeviceError, GraphfuseError, InputError, Loc, printable
 
 KINDS = {
     "out-of-bounds": "an access outside of an argument, of shared or of local memory",
@@ -106,7 +106,11 @@ class FoundError(GraphfuseError):
         self, message: str, loc: Loc | None = None, about: About | None = None, code: Loc | None = None
     ) -> None:
         super().__init__(f"{message} ({code})" if loc and code else message, loc or code)
-        self.message, self.about, self.code = printable(message), about or About(), code
+        self.message, self.about, self.source, self.code = printable(message), about or About(), loc, code
+
+
+class FaultError(FoundError, DeviceError):
+    """What the emulator finds while a model runs on it."""
 
 
 class CheckError(FoundError, InputError):
@@ -116,5 +120,5 @@ class CheckError(FoundError, InputError):
 def finding_of(error: GraphfuseError) -> Finding:
     """An error, taken apart."""
     if isinstance(error, FoundError):
-        return Finding(error.message, error.about, error.loc if error.loc != error.code else None, error.code)
+        return Finding(error.message, error.about, error.source, error.code)
     return Finding(error.message, About(), error.loc)

@@ -87,8 +87,8 @@ def _pipelined(stages: int) -> Victim:
     return _kernel(ptx, kernel, inputs, [np.zeros((40, 40), np.float32)], {"t": 5})
 
 
-def _foreign(name: str, arch: str) -> Victim:
-    case, ptx = replace(foreign.CASES[name](), reference=None), foreign.text(name, arch)
+def _foreign(name: str, file: str, arch: str) -> Victim:
+    case, ptx = replace((foreign.CASES | foreign.CUDA)[name](), reference=None), foreign.text(file, arch)
 
     def run(text, seed):
         done = case.run(name, text, seed)
@@ -129,9 +129,10 @@ FAMILIES: dict[str, Callable[[], Victim]] = {
     "product by a cluster": lambda: _product(
         Gemm(128, 128, 256, (64, 64, 64), attrs=(("split", "2"), ("ring", "2"))), blocks=2
     ),
-    **{f"Triton's {name}": partial(_foreign, name, "sm_80") for name in foreign.CASES if name != "dropout"},
-    "Triton's matmul by wgmma": partial(_foreign, "matmul", "sm_90"),
-    "Triton's attention by wgmma": partial(_foreign, "attention", "sm_90"),
+    **{f"Triton's {name}": partial(_foreign, name, name, "sm_80") for name in foreign.CASES if name != "dropout"},
+    "Triton's matmul by wgmma": partial(_foreign, "matmul", "matmul", "sm_90"),
+    "Triton's attention by wgmma": partial(_foreign, "attention", "attention", "sm_90"),
+    **{f"CUDA's {name}": partial(_foreign, name, "cuda", "sm_80") for name in ("total", "transpose", "last_block")},
 }
 """By name; `victim` makes each once."""
 
@@ -286,6 +287,15 @@ BUGS = (
     Bug("a store where an atomic should be", (TRITON("add_at"),),
         r"atom\.global\.gpu\.acq_rel\.add\.f32 %\w+, (\[[^]]*\]), (%\w+);", r"st.global.f32 \1, \2;", "race",
         which=()),
+    # what NVRTC writes
+    Bug("a barrier is left out", ("CUDA's total",), BARRIER, "", RACE, which=(0, 1), after="total("),
+    Bug("a barrier is left out", ("CUDA's transpose",), BARRIER, "", RACE, after="transpose("),
+    Bug("a barrier is left out", ("CUDA's last_block",), BARRIER, "", RACE, which=(0, 1), after="last_block("),
+    Bug("no fence around a counter", ("CUDA's last_block",), r"membar\.gl;", "", "race", which=(0, 1)),
+    Bug("a mask lets one more through", ("CUDA's transpose",), r"setp\.ge\.s32", "setp.gt.s32", f"{BOUNDS}|{RACE}",
+        which=range(4), after="transpose("),
+    Bug("a store where an atomic should be", ("CUDA's total",),
+        r"atom\.global\.add\.f32\s+%\w+, (\[[^]]*\]), (%\w+);", r"st.global.f32 \1, \2;", "race"),
     Bug("an arrival at the wrong block", WGMMA[2:], r"(mapa\S+ %r\d+, %r\d+), 1;", r"\1, 0;", "race"),
 )  # fmt: skip
 

@@ -1,11 +1,11 @@
-"""PTX that Triton wrote: it runs, computes what it should, and nothing is said to be wrong with it."""
+"""PTX that Triton and NVRTC wrote: it runs, computes what it should, and nothing is said to be wrong with it."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from tests.gpu.foreign.cases import ARCHS, CASES, text
+from tests.gpu.foreign.cases import ARCHS, CASES, CUDA, text
 
 
 @pytest.mark.parametrize("arch", ARCHS)
@@ -15,7 +15,14 @@ def test_it_runs(name: str, arch: str) -> None:
     for seed in range(3):
         done = case.run(name, ptx, seed)
         assert [str(f) for f in done.findings if not f.is_note] == []
-        assert all(f.loc and f.loc.file == "kernels.py" for f in done.findings)
+        assert all(f.loc and f.loc.file == "triton_kernels.py" for f in done.findings)
+
+
+@pytest.mark.parametrize("name", CUDA)
+def test_cuda_runs(name: str) -> None:
+    case, ptx = CUDA[name](), text("cuda", "sm_80")
+    for seed in range(3):
+        assert [str(f) for f in case.run(name, ptx, seed).findings] == []
 
 
 def test_what_is_dropped() -> None:

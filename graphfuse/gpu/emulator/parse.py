@@ -1,7 +1,8 @@
 """PTX text to a `Module`: kernels, variables, instructions with their operands. Knows no instruction's meaning.
 
 Names in a `{ ... }` scope (inline assembly as LLVM prints it) are made unique by a suffix, labels too. Variables of the
-`.param` space in a kernel's body, which hold the arguments and results of calls, are registers without a `%`.
+`.param` space in a kernel's body, which hold the arguments and results of calls, are registers without a `%`. A
+function is read again wherever it is called, as part of the kernel, its names unique and its parameters the caller's.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import functools
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from graphfuse.errors import Loc
@@ -101,6 +102,11 @@ class Module:
     variables: dict[str, Variable] = field(default_factory=dict[str, Variable])
 
 
+def _names(text: str) -> list[str]:
+    """Of declared parameters."""
+    return [p.split()[-1] for p in text.split(",") if p.strip()]
+
+
 def source_of(file: str, line: int, column: int) -> Loc:
     """What `.loc` says of a file."""
     return Loc("", node=file) if column == NODE_COLUMN else Loc(file, line, column)
@@ -122,6 +128,7 @@ def parse(text: str, name: str = "<ptx>") -> Module:
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"((?:[^"\\]|\\.)*)"', re.M)
 _LOC = re.compile(r"\s+(\d+)\s+(\d+)\s+(\d+)")
+_FUNCTION = re.compile(r"\.func\s*(?:\(([^)]*)\))?\s*([\w$]+)\s*\(([^)]*)\)[^;{]*\{")
 _TO_LINE_END = re.compile(r"\.(version|target|address_size|loc|file)\b([^\n]*)")
 _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)\s*")
 _WORD = re.compile(r"[A-Za-z_$%][\w$]*(\.[A-Za-z]\w*)?")
@@ -145,6 +152,11 @@ class _Parser:
         blank = _COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), text)
         self.text, self.name, self.position = blank, name, 0
         self.registers: dict[str, PtxType] = {}
+        self.functions = {m[2]: (_names(m[1] or ""), _names(m[3]), m.end()) for m in _FUNCTION.finditer(blank)}
+        """What functions with a body return and take, and where the body begins."""
+        self.calls: list[str] = []
+        """The functions that are being read, each called by the one before."""
+        self.scopes = 0
         self.files = {int(number): _unescaped(name) for number, name in _FILE.findall(text)}
         self.source: Loc | None = None
         """That of what comes."""
@@ -202,11 +214,14 @@ class _Parser:
             module.variables[variable.name] = variable
 
     def function(self) -> None:
-        """A `.func` may be declared, not defined: kernels here are whole."""
+        """Read where it is called."""
         end = re.compile(r"[;{]").search(self.text, self.position)
-        if not end or end.group() == "{":
-            raise self.error("a .func with a body: expected every function to be inlined")
-        self.position = end.end()
+        if not end:
+            raise self.error("malformed .func")
+        if end.group() == "{":
+            self.skip_braces()
+        else:
+            self.position = end.end()
 
     def skip_braces(self) -> None:
         self.position = self.text.index("{", self.position)
@@ -277,22 +292,20 @@ class _Parser:
         if not self.text.startswith("{", self.position):
             raise self.error(f"kernel {kernel.name!r} has no body")
         self.position += 1
-        self.body(kernel)
+        self.body(kernel, {})
         self.check_labels(kernel)
         return kernel
 
-    def body(self, kernel: Kernel) -> None:
-        scopes: list[dict[str, str]] = [{}]
-        count = 0
+    def body(self, kernel: Kernel, outer: dict[str, str]) -> None:
+        scopes = [outer]
         while True:
             if not self.skip_space():
                 raise self.error(f"kernel {kernel.name!r}: the text ends before its '}}'")
             start = self.position
             char = self.text[start]
             if char == "{":
-                count += 1
                 self.position += 1
-                scopes.append(self.scope(f"#{count}", scopes[-1]))
+                scopes.append(self.scope(scopes[-1]))
             elif char == "}":
                 self.position += 1
                 scopes.pop()
@@ -310,10 +323,41 @@ class _Parser:
             elif char == ";":
                 self.position += 1
             else:
-                kernel.code.append(self.instruction(self.statement(), scopes[-1], start))
+                self.execute(kernel, self.instruction(self.statement(), scopes[-1], start), start)
 
-    def scope(self, suffix: str, outer: dict[str, str]) -> dict[str, str]:
+    def execute(self, kernel: Kernel, i: Instruction, position: int) -> None:
+        """Add an instruction; of a call all that the function does, which a `ret` goes to the end of."""
+        called = next((o.name for o in i.operands if o.kind == "sym"), "") if i.name == "call" else ""
+        if self.calls and i.name == "ret":
+            i = replace(i, name="bra", mods=(), operands=(Operand("sym", f"{self.calls[-1]}'s end"),))
+        if called not in self.functions:
+            kernel.code.append(i)
+            return
+        returns, takes, start = self.functions[called]
+        given = [o for list_ in i.operands if list_.kind == "vec" for o in list_.items]
+        if len(given) != len(returns) + len(takes) or any(o.kind != "reg" for o in given):
+            raise self.error(
+                f"call of {called!r}: expected {len(takes)} arguments, each a .param of 32 or 64 bits", position
+            )
+        if any(c.partition("#")[0] == called for c in self.calls):
+            raise self.error(f"call of {called!r} by itself: a function that calls itself is not emulated", position)
+        after, source = self.position, self.source
+        self.position = start
+        scope = self.scope({}) | dict(zip((*returns, *takes), (o.name for o in given), strict=True))
+        self.calls.append(f"{called}#{self.scopes}")
+        end = f"{self.calls[-1]}'s end"
+        if i.guard:
+            skip = replace(i, name="bra", mods=(), operands=(Operand("sym", end),), guard_negated=not i.guard_negated)
+            kernel.code.append(skip)
+        self.body(kernel, scope)
+        kernel.labels[end] = len(kernel.code)
+        self.calls.pop()
+        self.position, self.source = after, source
+
+    def scope(self, outer: dict[str, str]) -> dict[str, str]:
         """What a `{` that was just read declares: its labels and registers, by their unique names."""
+        self.scopes += 1
+        suffix = f"#{self.scopes}"
         inside = self.text[self.position : self.closing(self.position)]
         labels = re.findall(r"(?:^|[;{}\n])\s*([A-Za-z_$%][\w$]*)\s*:(?!:)", inside)
         registers = [name for text in re.findall(r"\.reg\s+\.\w+\s+([^;]*);", inside) for name in _declared(text)]

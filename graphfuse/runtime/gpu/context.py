@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 
 from graphfuse.artifact import GPU_PREFIX, Code, Executable, Launch
 from graphfuse.errors import ArtifactError, DeviceError, GraphfuseError
+from graphfuse.findings import FaultError, FoundError
 from graphfuse.runtime.gpu.memory import Pool
 from graphfuse.targets.driver import Driver, DriverError
 from graphfuse.targets.nvidia import GpuInfo
@@ -76,7 +77,10 @@ class Context:
             raise
         except GraphfuseError as e:
             words = what if isinstance(what, str) else what()
-            raise DeviceError(f"{self.where}: {words}: {e.message}", e.loc) from None
+            message = f"{self.where}: {words}: {e.message}"
+            if isinstance(e, FoundError):
+                raise FaultError(message, e.source, e.about, e.code) from None
+            raise DeviceError(message, e.loc) from None
 
     def function(self, code: Code, name: str, launch: Launch) -> int:
         """A kernel ready to launch; a module is loaded once, whoever has its code."""

@@ -91,8 +91,8 @@ def test_text_errors(body, line, message):
 def test_module_errors():
     with pytest.raises(EmulatorError, match=r"the text ends inside a statement: expected ';'"):
         parse(HEAD + ".global .u32 x")
-    with pytest.raises(EmulatorError, match=r"a \.func with a body: expected every function to be inlined"):
-        parse(HEAD + ".func f() { ret; }")
+    with pytest.raises(EmulatorError, match=r"malformed \.func"):
+        parse(HEAD + ".func f()")
     with pytest.raises(EmulatorError, match="malformed .entry"):
         parse(HEAD + ".visible .entry ;")
     with pytest.raises(EmulatorError, match=r"kernel 'k': the text ends before its '}'"):
@@ -139,3 +139,65 @@ def test_what_is_unknown_is_said(body, message):
         launch(entry(body), [])
     assert message in e.value.message
     assert str(e.value.loc) == f"t.ptx:{line_of(entry('HERE'), 'HERE')}:2"
+
+
+FUNCTIONS = """
+.func (.param .b32 r) twice(.param .b32 x);
+.func (.param .b32 r) more(.param .b32 x, .param .b32 y)
+{
+\t.reg .pred %q<2>;
+\t.reg .b32 %r<9>;
+\tld.param.u32 %r1, [x];
+\tld.param.u32 %r2, [y];
+\tsetp.lt.u32 %q1, %r1, 16;
+\t@%q1 bra SMALL;
+\t{ .param .b32 a; .param .b32 b;
+\tst.param.b32 [a+0], %r1;
+\tcall.uni (b), twice, (a);
+\tld.param.b32 %r3, [b+0]; }
+\tadd.u32 %r4, %r3, %r2;
+\tst.param.b32 [r+0], %r4;
+\tret;
+SMALL:
+\tst.param.b32 [r+0], %r2;
+\tret;
+}
+.func (.param .b32 r) twice(.param .b32 x)
+{
+\t.reg .b32 %r<3>;
+\tld.param.u32 %r1, [x];
+\tshl.b32 %r2, %r1, 1;
+\tst.param.b32 [r+0], %r2;
+\tret;
+}
+"""
+CALL = """\t{ .param .b32 a; .param .b32 b; .param .b32 c;
+\tst.param.b32 [a+0], %t;
+\tst.param.b32 [b+0], 100;
+\tst.param.b32 [c+0], 7;
+\tGUARDcall (c), more, (a, b);
+\tld.param.b32 %r5, [c+0]; }
+\tmad.wide.u32 %d1, %t, 4, %p0;
+\tst.global.u32 [%d1], %r5;
+"""
+
+
+@pytest.mark.parametrize("guard", ["", "@%q5 "])
+def test_functions_are_part_of_their_callers(guard):
+    """Lanes part in one, one calls another, a guard keeps some from the call."""
+    body = "\tsetp.ge.u32 %q5, %t, 8;\n" + CALL.replace("GUARD", guard) + CALL.replace("GUARD", guard)
+    t = np.arange(32)
+    want = np.where(t < 16, 100, 2 * t + 100)
+    want = np.where(t < 8, 7, want) if guard else want
+    for seed in range(3):
+        out = np.zeros(32, np.uint32)
+        launch(entry(body, ["p0"], module=FUNCTIONS), [out], seed=seed)
+        np.testing.assert_array_equal(out, want)
+
+
+def test_calls_that_are_not_emulated():
+    again = FUNCTIONS.replace("shl.b32 %r2, %r1, 1;", "call (r), more, (x, x);")
+    with pytest.raises(EmulatorError, match="call of 'more' by itself: a function that calls itself is not emulated"):
+        parse(entry(CALL.replace("GUARD", ""), ["p0"], module=again))
+    with pytest.raises(EmulatorError, match="call of 'more': expected 2 arguments, each a .param of 32 or 64 bits"):
+        parse(entry(CALL.replace("GUARDcall (c), more, (a, b)", "call (c), more, (a)"), ["p0"], module=FUNCTIONS))

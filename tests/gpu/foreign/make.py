@@ -1,5 +1,10 @@
-"""`python -m tests.gpu.foreign.make`: the PTX of `kernels.py` by the Triton that is installed, which needs no GPU."""
+"""`python -m tests.gpu.foreign.make`: PTX by the Triton and the NVRTC (nvidia-cuda-nvrtc) that are installed.
 
+Neither needs a GPU. NVRTC finds CUDA's headers in the package nvidia-cuda-runtime.
+"""
+
+import ctypes
+import importlib.util
 import lzma
 import re
 from pathlib import Path
@@ -9,7 +14,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.compiler import compile as compiled
 
-from tests.gpu.foreign import kernels
+from tests.gpu.foreign import triton_kernels
 
 FOLDER = Path(__file__).parent
 SIZES = {"num_warps": 4, "num_stages": 3}
@@ -26,21 +31,48 @@ KERNELS = {
 """The types of parameters, and the values of the constants."""
 
 
-def main() -> None:
+def by_triton(name: str, arch: int) -> str:
     """What is contiguous is aligned to 16, as are strides of rows: what Triton finds of torch's tensors."""
-    for name, (types, constants) in KERNELS.items():
-        function = getattr(kernels, name)
-        names = function.arg_names
-        signature = dict(zip(names, types.split(), strict=False)) | dict.fromkeys(constants, "constexpr")
-        aligned = [i for i, n in enumerate(names) if signature[n].startswith("*") or n.endswith("row")]
-        source = ASTSource(function, signature, constants, {(i,): [["tt.divisibility", 16]] for i in aligned})
-        for arch in (80, 90):
-            made = compiled(source, target=GPUTarget("cuda", arch, 32), options=SIZES)
-            head = f"// Triton {triton.__version__}, shared {made.metadata.shared}\n"
-            code = made.asm["ptx"].partition("\t.section\t.debug")[0]  # which holds the paths of files
-            code = re.sub(r'(\.file\s+\d+ )"(?:.*/)?([^"/]*)"', r'\1"\2"', code)
-            (FOLDER / f"{name}.sm_{arch}.ptx.xz").write_bytes(lzma.compress((head + code).encode(), preset=9))
+    types, constants = KERNELS[name]
+    function = getattr(triton_kernels, name)
+    names = function.arg_names
+    signature = dict(zip(names, types.split(), strict=False)) | dict.fromkeys(constants, "constexpr")
+    aligned = [i for i, n in enumerate(names) if signature[n].startswith("*") or n.endswith("row")]
+    source = ASTSource(function, signature, constants, {(i,): [["tt.divisibility", 16]] for i in aligned})
+    made = compiled(source, target=GPUTarget("cuda", arch, 32), options=SIZES)
+    return f"// Triton {triton.__version__}, shared {made.metadata.shared}\n{made.asm['ptx']}"
+
+
+def by_nvrtc(arch: int) -> str:
+    """All of `kernels.cu`."""
+    spec = importlib.util.find_spec("nvidia.cuda_nvrtc")
+    assert spec
+    assert spec.submodule_search_locations
+    package = Path(spec.submodule_search_locations[0])
+    lib, program, count = (
+        ctypes.CDLL(str(next(package.glob("lib/libnvrtc.so.*")))),
+        ctypes.c_void_p(),
+        ctypes.c_size_t(),
+    )
+    options = [f"--gpu-architecture=compute_{arch}", f"-I{package.parent}/cuda_runtime/include", "-lineinfo"]
+    words = (ctypes.c_char_p * len(options))(*(o.encode() for o in options))
+    text = (FOLDER / "kernels.cu").read_bytes()
+    assert lib.nvrtcCreateProgram(ctypes.byref(program), text, b"kernels.cu", 0, None, None) == 0
+    assert lib.nvrtcCompileProgram(program, len(options), words) == 0
+    lib.nvrtcGetPTXSize(program, ctypes.byref(count))
+    out = ctypes.create_string_buffer(count.value)
+    lib.nvrtcGetPTX(program, out)
+    return out.value.decode()
+
+
+def write(name: str, text: str) -> None:
+    """Without what holds the paths of files."""
+    code = re.sub(r'(\.file\s+\d+ )"(?:.*/)?([^"/]*)"', r'\1"\2"', text.partition("\t.section\t.debug")[0])
+    (FOLDER / f"{name}.ptx.xz").write_bytes(lzma.compress(code.encode(), preset=9))
 
 
 if __name__ == "__main__":
-    main()
+    for arch in (80, 90):
+        for name in KERNELS:
+            write(f"{name}.sm_{arch}", by_triton(name, arch))
+    write("cuda.sm_80", by_nvrtc(80))
