@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,8 @@ def conditions(found: dict[str, Any]) -> str:
     """Where and how a file's figures were taken."""
     versions = ", ".join(f"{k} {v}" for k, v in found["versions"].items())
     note = f"\n\nNote: {found['note']}." if "note" in found else ""
-    return (
-        f"{found['device']}, {found['cores']} cores; {found['date'][:10]}; {versions}.\n\n    {found['command']}{note}"
-    )
+    command = re.sub(r"--json \S+", f"--json benchmarks/results/{found['file']}", found["command"])
+    return f"{found['device']}, {found['cores']} cores; {found['date'][:10]}; {versions}.\n\n    {command}{note}"
 
 
 def line(*cells: object) -> str:
@@ -189,7 +189,7 @@ def main() -> None:
     """Every file that is there."""
     print(INTRODUCTION)
     paths = (p for begin in ("torch", "population_cpu") for p in sorted(RESULTS.glob(f"{begin}_*.json")))
-    files = {p.stem: json.loads(p.read_text(encoding="utf-8")) for p in paths}
+    files = {p.stem: {**json.loads(p.read_text(encoding="utf-8")), "file": p.name} for p in paths}
     if "torch_gpu" in files:
         on_a_gpu(files["torch_gpu"])
     for name in ("torch_cpu_2_threads", "torch_cpu", "torch_cpu_compile", "torch_cpu_memory"):

@@ -42,7 +42,7 @@ class Pointer:
 
     def error(self, kind: str, message: str, element: int, more: str = "") -> CheckError:
         """What is wrong with an element."""
-        of = f" of {self.name}" if self.name else ""
+        of = f" of {self.name or 'memory of the program'}"
         return CheckError(f"{message.format(element)}{of}{more}", about=About(kind, self.name, element))
 
 
