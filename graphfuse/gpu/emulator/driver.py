@@ -18,7 +18,7 @@ import numpy as np
 
 from graphfuse.artifact import TensorMap as MapSpec
 from graphfuse.artifact import elem_dtype
-from graphfuse.gpu.emulator.emulator import Emulator
+from graphfuse.gpu.emulator.emulator import SHARED_BYTES, Emulator
 from graphfuse.gpu.emulator.errors import EmulatorError
 from graphfuse.gpu.emulator.im2col import Im2colMap
 from graphfuse.gpu.emulator.report import Report
@@ -27,8 +27,6 @@ from graphfuse.gpu.emulator.types import Array
 from graphfuse.targets.driver import Argument, CopyCall, LaunchCall
 from graphfuse.targets.nvidia import GpuInfo
 
-SHARED_BYTES = 227 << 10
-"""Of a block, as on an H200."""
 MULTIPROCESSORS = 4
 """As few as let persistent kernels have several blocks, and tests be quick."""
 ALIGNMENT = 256

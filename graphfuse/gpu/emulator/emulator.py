@@ -19,6 +19,9 @@ from graphfuse.gpu.emulator.report import Report
 from graphfuse.gpu.emulator.tensormap import Buffer, TensorMap
 from graphfuse.gpu.emulator.types import Array
 
+SHARED_BYTES = 227 << 10
+"""Of a block, as on an H200."""
+
 
 class Emulator:
     """A PTX module. `launch` runs a kernel for a whole grid and checks what it does.
@@ -86,6 +89,8 @@ class Emulator:
             has_bulk_stores=any("bulk_group" in i.mods for i in kernel.code),
             has_mbarriers=any(i.name == "mbarrier" for i in kernel.code),
         )
+        if layout.shared_bytes > SHARED_BYTES:
+            raise self._error(f"{layout.shared_bytes} bytes of shared memory: a block has at most {SHARED_BYTES}")
         if layout.threads > 1024:
             raise self._error(f"{layout.threads} threads in a CTA: at most 1024")
         heap = Heap()
@@ -121,7 +126,7 @@ class Emulator:
             raise self._error(f"{name}: {threads} threads: .maxntid says {int(np.prod(most))}")
         if any(g % c for g, c in zip(grid, cluster, strict=True)):
             raise self._error(f"{name}: grid {grid} is no multiple of cluster {cluster}")
-        if 0 in grid or 0 in block:
+        if min(*grid, *block) < 1:
             raise self._error(f"{name}: grid {grid}, block {block}: expected positive sizes")
 
     def _error(self, message: str) -> EmulatorError:
