@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +56,9 @@ def command(file: Path, name: str, args: Sequence[str], as_json: bool, **options
     def run(seed: int) -> Checked:
         return check_ptx(Emulator(text, name=str(file), seed=seed), launch, reference, options["tolerance"])
 
-    done, more = run(options["seed"]), count(options["seed"] + 1)
-    for seed in islice(more, options["seeds"] - 1):
+    first = options["seed"]
+    done = run(first)
+    for seed in range(first + 1, first + options["seeds"]):
         if done.is_wrong:
             break
         done = run(seed)

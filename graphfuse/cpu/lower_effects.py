@@ -17,7 +17,7 @@ from graphfuse.ir.types import F64, I64, Scalar
 from graphfuse.llvm.module import Reg
 
 _ORDERS = {"relaxed": "monotonic", "acq_rel": "acq_rel"}
-_STDOUT, _STDERR = 1, 2
+_STDOUT = 1
 
 
 # atomics
@@ -129,17 +129,14 @@ def lower_print(kernel: Kernel, op: Op) -> None:
     text = debug.line_format(op, shape)
     for position, index in enumerate(itertools.product(*map(range, shape))):
         values = [_wide(kernel, t, position if t.shape else 0) for t in tiles]
-        _call_dprintf(kernel, _STDOUT, text, [*where, *(integer(i) for i in index), *values])
+        numbers = ", ".join(map(str, [*where, *(integer(i) for i in index), *values]))
+        kernel.text.module.entity("declare i32 @dprintf(i32, ptr, ...)")
+        string = debug.string(kernel, text)
+        kernel.text.line(f"call i32 (i32, ptr, ...) @dprintf(i32 {_STDOUT}, ptr {string}, {numbers})")
 
 
 def _wide(kernel: Kernel, tile: TileValue, position: int) -> Reg:
     return cast(kernel, kernel.element(tile, position), tile.elem, F64 if tile.elem.is_float else I64)
-
-
-def _call_dprintf(kernel: Kernel, stream: int, text: str, values: Sequence[Reg]) -> None:
-    kernel.text.module.entity("declare i32 @dprintf(i32, ptr, ...)")
-    operands = ", ".join([f"i32 {stream}", f"ptr {debug.string(kernel, text)}", *map(str, values)])
-    kernel.text.line(f"call i32 (i32, ptr, ...) @dprintf({operands})")
 
 
 @lowers(effects.assert_)

@@ -59,6 +59,8 @@ class Job:
         for i, c in enumerate(self.checks):
             got, want = now(c.got).astype(np.float64), np.asarray(c.want, np.float64)
             np.testing.assert_allclose(got, want, rtol=0, atol=c.error, err_msg=f"{self.file}, array {i}")
+        known = [n for n in (resources(m)["spill_bytes"] for m in kernel.compiled if m.launch) if n >= 0]
+        assert not any(known), "what an assembler says it spills"
         return kernel
 
     def findings(self) -> list[Finding]:

@@ -72,7 +72,7 @@ class HeapHazards:
         if (written := self.writes[units]).any():
             if cached:
                 message = "ld.global.nc of {where}, which {who} wrote ({line}) in this launch"
-                raise self._error(by, written != 0, units, written, message)
+                raise self._error(by, written != 0, units, written, message, "read-only")
             self._refuse(by, units, written, "race: read of {where}, which {who} wrote ({line}), {order}")
         mine, before = self._packed(by), self.reads[0, units]
         others = (before != 0) & (self._cta(before) != self._cta(mine))
@@ -131,7 +131,9 @@ class HeapHazards:
         if (late := self._unordered(by, packed)).any():
             raise self._error(by, late, units, packed, message)
 
-    def _error(self, by: Access, bad: Array, units: Array, packed: Array, message: str) -> EmulatorError:
+    def _error(
+        self, by: Access, bad: Array, units: Array, packed: Array, message: str, kind: str = "race"
+    ) -> EmulatorError:
         row, column = np.unravel_index(int(np.argmax(bad)), bad.shape)
         unit, other, layout = int(units[row, column]), int(packed[row, column]), self.machine.layout
         mine, warp = int(by.warps[row]), (other >> _WARP) - 1 - self.first_cluster * layout.warps_per_cluster
@@ -145,7 +147,6 @@ class HeapHazards:
         pc, machine, at = int(self.write_pcs[unit]), self.machine, unit * self.unit
         text = message.format(where=machine.heap.describe(at), who=who, line=machine.instruction(pc), order=order)
         cta = layout.cta_of(self.first_cluster, slot)
-        kind = "read-only" if message.startswith("ld.global.nc") else "race"
         source = machine.kernel.code[pc].source if "{line}" in message else None
         about = About(kind, *machine.heap.element_at(at), other=Who(cta, in_cta, other & 31), other_loc=source)
         return machine.error(text, by.pc, mine, int(by.lanes[row]), about)
