@@ -19,7 +19,7 @@ import numpy as np
 
 from graphfuse.dialects import block, control, effects, gpu
 from graphfuse.errors import GraphfuseError, InputError
-from graphfuse.findings import FoundError
+from graphfuse.findings import Finding, FoundError
 from graphfuse.interp import effects as effects_interp
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp import gpu as gpu_interp
@@ -43,14 +43,14 @@ def launch(
     checks: bool = True,
     out: Callable[[str], object] = print,
     written: Sequence[Array | None] | None = None,
-    races: bool = False,
+    races: list[Finding] | None = None,
 ) -> list[tuple[Array, ...]]:
     """Run every program of a kernel, one after another, in a grid of its own if it does not say one.
 
     `args` are contiguous arrays, one per pointer, changed in place; `symbols` the scalars by name; `out` takes lines
     that are printed. `written` has for each array None, or which of its elements may be read. With `races`, programs
-    that touch an element in no order are an error (`interp.races`). Returns what each program returns. Where warps have
-    roles, few clusters of blocks share out the programs.
+    that touch an element in no order are an error (`interp.races`), and notes of what is odd are put there. Returns
+    what each program returns. Where warps have roles, few clusters of blocks share out the programs.
     """
     sizes = grid_of(func, symbols) if grid is None else tuple(grid)
     cluster, left = 1, dict[int, Any]()
@@ -58,9 +58,9 @@ def launch(
         cluster, split = (int(attr(func, name, 1)) for name in ("cluster", "split"))
         sizes = (min(sizes[0] * split, gpu_interp.RESIDENT * cluster),)
     options: Any = {"grid": sizes, "checks": checks, "out": out, "written": written}
-    if races:
+    if races is not None:
         assert cluster == 1, "programs of a cluster share memory of theirs"
-        return _checked(func, args, symbols, math.prod(sizes), options)
+        return _checked(func, args, symbols, math.prod(sizes), options, races)
     results: list[tuple[Array, ...]] = []
     for first in range(0, math.prod(sizes), cluster):
         together = Cluster(cluster)
@@ -71,7 +71,7 @@ def launch(
 
 
 def _checked(
-    func: Func, args: Sequence[Array], symbols: Mapping[str, Any], count: int, options: Any
+    func: Func, args: Sequence[Array], symbols: Mapping[str, Any], count: int, options: Any, notes: list[Finding]
 ) -> list[tuple[Array, ...]]:
     """Run so many programs, and find those that race or wait for ever. They run by turns if they may wait."""
     names = [v.hint for v in func.params if isinstance(v.type, Ptr)]
@@ -91,6 +91,7 @@ def _checked(
     else:
         for number in range(count):
             results[number] = run_program(func, args, symbols, number, races=seen, **options)
+    notes += seen.notes.values()
     return [results[n] for n in range(count)]
 
 
@@ -326,15 +327,16 @@ def _load_box(context: Context, op: Op, pointer: Pointer, *start: Array) -> Arra
 
 def _store_view(context: Context, op: Op, pointer: Pointer, base: Array, value: Array, *limits: Array) -> None:
     where, inside = _view(context, op, value.shape, base, limits)
-    write(context, pointer, where, inside, value)
+    write(context, pointer, where, inside, value, relaxed="relaxed" in op.attrs)
 
 
 def _load(context: Context, op: Op, pointer: Pointer, offsets: Array, mask: Any = True) -> Array:
     return read(context, pointer, offsets, np.broadcast_to(mask, offsets.shape), attr(op, "other", 0))
 
 
-def _store(context: Context, _op: Op, pointer: Pointer, offsets: Array, value: Array, mask: Any = True) -> None:
-    write(context, pointer, offsets, np.broadcast_to(mask, offsets.shape), value)
+def _store(context: Context, op: Op, pointer: Pointer, offsets: Array, value: Array, mask: Any = True) -> None:
+    inside = np.broadcast_to(mask, offsets.shape)
+    write(context, pointer, offsets, inside, value, relaxed="relaxed" in op.attrs)
 
 
 # combining

@@ -124,7 +124,9 @@ def read(context: Context, pointer: Pointer, where: Array, mask: Array, other: A
     return out
 
 
-def write(context: Context, pointer: Pointer, where: Array, mask: Array, value: Array) -> None:
+def write(
+    context: Context, pointer: Pointer, where: Array, mask: Array, value: Array, *, relaxed: bool = False
+) -> None:
     """`pointer[where] = value` where the mask is true."""
     index = addresses(context, pointer, where, mask)
     old = pointer.array[index] if context.races is not None else None
@@ -136,7 +138,7 @@ def write(context: Context, pointer: Pointer, where: Array, mask: Array, value: 
     new = pointer.array[index]
     context.races.changes += bool((bits(old) != bits(new)).any())
     if pointer.shadow is not None:
-        pointer.shadow.write(_touched(index, mask), value[mask], old, new)
+        pointer.shadow.write(_touched(index, mask), value[mask], old, new, relaxed=relaxed)
 
 
 def _touched(index: Array, mask: Array) -> Where:

@@ -3,7 +3,8 @@
 Programs run in any order and side by side. Two that touch an element, which one of them changes, race, unless both do
 so by atomics, or one comes before the other: an `acq_rel` atomic of an element shows all that its program did until
 then to those whose `acq_rel` atomics of that element come later. A store that leaves an element as it is changes
-nothing. One program's statements come one after another, but the lanes of one store do not.
+nothing: two that store the same are worth a note. Stores that are `relaxed` do not race with atomics. One program's
+statements come one after another, but the lanes of one store do not.
 
 An access is a number, by which its program, its statement and its time are found; a program's time goes on when it
 releases. Elements keep their last write, the atomic of another program before it, and the last reads of two programs:
@@ -18,12 +19,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from graphfuse.findings import About, CheckError, Who
+from graphfuse.findings import About, CheckError, Finding, Who, finding_of
 from graphfuse.interp.elementwise import Array
 from graphfuse.interp.roles import Wait
 from graphfuse.ir.core import Op
@@ -73,6 +74,8 @@ class Races:
         """What runs."""
         self.changes = 0
         """How often memory changed."""
+        self.notes: dict[Op | None, Finding] = {}
+        """Of statements: what is odd, and not wrong."""
         self.waiting: dict[int, Op] = {}
         """The loops that programs go round until another changes something."""
         self.programs, self.times = np.zeros(64, np.int32), np.zeros(64, np.int32)
@@ -197,16 +200,24 @@ class Shadow:
         self._keep_other(self.reads, self.others, touch.units)
         self.reads.put(touch.units, self.races.number(where.shape, atomic=False), touch.lanes)
 
-    def write(self, where: Where, wanted: Array, old: Array, new: Array) -> None:
+    def write(self, where: Where, wanted: Array, old: Array, new: Array, *, relaxed: bool) -> None:
         """Elements are stored: what each lane stores, what was there, and what is there now."""
-        self._check_lanes(where, wanted, new)
-        touch = self._touch(where, old.itemsize, "written", (old, new))
+        if not relaxed:
+            self._check_lanes(where, wanted, new)
+        touch, races = self._touch(where, old.itemsize, "written", (old, new)), self.races
         changed = touch.changed
         for seen in (self.writes, self.atomics, self.reads, self.others):
-            touch.check(seen, self.races.unordered(seen.accesses[touch.units]) & changed)
-        self.atomics.accesses[touch.units] = NOTHING
-        self.races.forget(id(self), touch.units * self.unit)
-        self.writes.put(touch.units, self.races.number(where.shape, atomic=False), touch.lanes)
+            accesses = seen.accesses[touch.units]
+            late = races.unordered(accesses) & ~(relaxed & races.atomic[accesses])
+            touch.check(seen, late & changed)
+            if seen is self.writes and late.any():
+                races.notes.setdefault(races.op, touch.note(seen, late))
+        if relaxed:
+            self._keep_other(self.writes, self.atomics, touch.units)
+        else:
+            self.atomics.accesses[touch.units] = NOTHING
+        races.forget(id(self), touch.units * self.unit)
+        self.writes.put(touch.units, races.number(where.shape, atomic=relaxed), touch.lanes)
 
     def change(self, where: Where, old: Array, new: Array, *, orders: bool) -> None:
         """One element is changed by an atomic, which may leave it as it is, and may order programs."""
@@ -280,8 +291,15 @@ class _Touch:
 
     def check(self, seen: Seen, bad: Array) -> None:
         """An error that says who has `seen` the first bad unit, if there is one."""
-        if not bad.any():
-            return
+        if bad.any():
+            raise self._unordered(seen, bad, "race: ", "")
+
+    def note(self, seen: Seen, late: Array) -> Finding:
+        """That the first such unit was written in no order, and with the same."""
+        error, op = self._unordered(seen, late, "", ", which write the same"), self.shadow.races.op
+        return replace(finding_of(error), is_note=True, loc=op.loc if op else None)
+
+    def _unordered(self, seen: Seen, bad: Array, before: str, behind: str) -> CheckError:
         i, shadow = int(np.argmax(bad)), self.shadow
         unit = int(self.units[i])
         access = int(seen.accesses[unit])
@@ -292,9 +310,10 @@ class _Touch:
         told = f" ({numbers[0]} before, {numbers[1]} now)" if numbers else ""
         races, element = shadow.races, unit * shadow.unit // shadow.nbytes
         program = int(races.programs[access])
-        raise CheckError(
-            f"race: element {element} of {shadow.name} is {self.verb} here{_shown(mine)}{told}, and was {seen.verb} by"
-            f" program {program}{_shown(other)}{f' at {loc}' if loc else ''}: nothing orders the two programs",
+        return CheckError(
+            f"{before}element {element} of {shadow.name} is {self.verb} here{_shown(mine)}{told}, and was {seen.verb}"
+            f" by program {program}{_shown(other)}{f' at {loc}' if loc else ''}: nothing orders the two"
+            f" programs{behind}",
             about=About(
                 "race", shadow.name, element, races.who(races.now.number, mine), races.who(program, other), loc
             ),

@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 import graphfuse
+from graphfuse.findings import CheckError, Finding
+from graphfuse.interp.block import launch
+from graphfuse.ir.parser import parse
 from graphfuse.kernels.checking import check
 from graphfuse.kernels.kernel import Kernel
 
@@ -52,7 +55,7 @@ def test_races(body: str, programs: int, message: str) -> None:
 @pytest.mark.parametrize(
     ("body", "programs"),
     [
-        ("*(y + i) = *(x + i);", 4),
+        ("*(y + i) = *(x + i);", 1),
         ("*(y + p * 16 + i % 16) = p;", 4),
         ("*(y + i) = *(x + i);\n *(x + i) = *(y + 63 - i);", 1),
         ("atomic_add(y + i / 2, *(x + i));", 4),
@@ -61,6 +64,33 @@ def test_races(body: str, programs: int, message: str) -> None:
 )
 def test_no_races(body: str, programs: int) -> None:
     assert of_body(body, programs) == []
+
+
+def test_a_note_of_what_agrees() -> None:
+    (text,) = of_body("*(y + i) = *(x + i) + 1;", 4)
+    assert "note: element 0 of y is written here [0] (2.0 before, 2.0 now), and was written by program 0 [0]" in text
+    assert text.endswith("nothing orders the two programs, which write the same")
+
+
+STORED = """func @k(%x: ptr<i64>) {{grid = (4)}} {{
+  %p = block.program_id() : i64
+  %i = block.arange() {{end = 8, start = 0}} : tile<8xi64>
+  %v = block.splat(%p) {{shape = [8]}} : tile<8xi64>
+  block.store(%x, %i, %v){relaxed}
+  return()
+}}
+"""
+
+
+def test_relaxed_stores_race_with_what_is_none() -> None:
+    def run(relaxed: str) -> list[Finding]:
+        notes: list[Finding] = []
+        launch(parse(STORED.format(relaxed=relaxed)), [np.zeros(8, np.int64)], {}, races=notes)
+        return notes
+
+    assert run(" {relaxed = true}") == []
+    with pytest.raises(CheckError, match="race: element 0 of x is written here"):
+        run("")
 
 
 LOCK = """__global__ void k(int *lock, float *total) {
