@@ -37,9 +37,20 @@ def aligned(g: Gang, flat: Array, to: int, which: str = "") -> None:
 
 
 def locate(
-    g: Gang, space: str, address: Array, width: int, count: int, *, write: bool, strong: bool, counted: bool = True
+    g: Gang,
+    space: str,
+    address: Array,
+    width: int,
+    count: int,
+    *,
+    write: bool,
+    strong: bool,
+    counted: bool = True,
+    stored: Array | None = None,
 ) -> tuple[str, Array, Array, Array]:
     """Check an access of `count` elements of `width` bytes at each active lane's address, and count it.
+
+    `stored` is what will be there, where that is known.
 
     The state space, its memory as such elements, which of them are accessed [active lanes, count], and at which bytes
     they begin.
@@ -53,7 +64,7 @@ def locate(
             at, memory = heap_offsets(g, flat, nbytes, write=write), machine.heap.views[width]
         case "shared":
             at, memory = shared_offsets(g, address, nbytes), machine.shared.view(UNSIGNED[8 * width])
-            touch_shared(g, at, nbytes, write=write, strong=strong)
+            touch_shared(g, at, nbytes, write=write, strong=strong, stored=stored)
         case _:
             at, memory = _local_offsets(g, flat, nbytes), machine.local.view(UNSIGNED[8 * width])
     if counted and space != "local":
@@ -89,14 +100,16 @@ def load(g: Gang, space: str, address: Array, width: int, count: int, *, strong:
 def store(g: Gang, space: str, address: Array, values: Array, *, strong: bool) -> None:
     """Store [active lanes, count] unsigned elements at each active lane's address."""
     machine, count, width = g.machine, values.shape[1], values.dtype.itemsize
-    space, memory, index, at = locate(g, space, address, width, count, write=True, strong=strong)
+    space, memory, index, at = locate(g, space, address, width, count, write=True, strong=strong, stored=values)
     if space == "local":
         machine.local_written[at[:, None] + np.arange(width * count)] = True
     elif space == "global":
         machine.heap.mark_written(at, width * count)
         if machine.heap_hazards:
             before = memory[index]
-            touch_heap(g, at, width * count, np.asarray((before == values).all(1)), strong=strong)
+            touch_heap(
+                g, at, width * count, _same(machine.heap.data, machine.heap_hazards.unit, at, values), strong=strong
+            )
             if strong and machine.stale:
                 machine.stale.stored(g, at, before)
     memory[index] = values
@@ -158,10 +171,25 @@ def units_of(machine: Machine, at: Array, nbytes: int) -> Array:
     return (at // unit)[:, None] + np.arange(max(nbytes // unit, 1))
 
 
-def touch_shared(g: Gang, at: Array, nbytes: int, *, write: bool, strong: bool = False) -> None:
+def touch_shared(
+    g: Gang, at: Array, nbytes: int, *, write: bool, strong: bool = False, stored: Array | None = None
+) -> None:
     """Check and record reads or writes by the active lanes."""
-    if hazards := g.machine.hazards:
-        (hazards.write if write else hazards.read)(by(g, strong=strong), units_of(g.machine, at, nbytes))
+    if (hazards := g.machine.hazards) is None:
+        return
+    units = units_of(g.machine, at, nbytes)
+    if write:
+        same = None if stored is None else _same(g.machine.shared, g.machine.layout.unit, at, stored)
+        hazards.write(by(g, strong=strong), units, same)
+    else:
+        hazards.read(by(g, strong=strong), units)
+
+
+def _same(memory: Array, unit: int, at: Array, stored: Array) -> Array:
+    """Which units hold already what lanes store there: [lanes, units]."""
+    new = np.ascontiguousarray(stored).view(np.uint8)
+    old = memory[at[:, None] + np.arange(new.shape[1])]
+    return np.asarray((old == new).reshape(len(new), -1, min(unit, new.shape[1])).all(2))
 
 
 # global memory
@@ -201,7 +229,7 @@ def check_waited(g: Gang, at: Array, lane: int | None = None) -> None:
 
 
 def touch_heap(g: Gang, at: Array, nbytes: int, same: Array | None = None, *, strong: bool) -> None:
-    """Check and record writes by the active lanes, some of which may be the `same` as what is there."""
+    """Check and record writes by the active lanes, units of which may be the `same` as what is there."""
     if hazards := g.machine.heap_hazards:
         hazards.write(by(g, strong=strong), hazards.units(at, nbytes), same)
 

@@ -82,7 +82,7 @@ def check_ptx(
         except Exception as e:
             raise UsageError(f"the reference raised {type(e).__name__}: {e}") from e
         for name, got in given.items():
-            found += _compared(name, got, wanted[name], tolerance) if _is_array(got) else []
+            found += compared(name, got, wanted[name], tolerance) if _is_array(got) else []
     return Checked(found, report, given)
 
 
@@ -94,7 +94,7 @@ def _is_array(value: Any) -> TypeGuard[Array]:
     return isinstance(value, np.ndarray)
 
 
-def _compared(name: str, got: Array, want: Array, tolerance: float | None) -> list[Finding]:
+def compared(name: str, got: Array, want: Array, tolerance: float | None = None) -> list[Finding]:
     """The first element that is too far off, and how many are."""
     if got.dtype.kind in "iub":
         wrong, how = got != want, "differ"

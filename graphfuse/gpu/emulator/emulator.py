@@ -13,7 +13,7 @@ from graphfuse.gpu.emulator.errors import EmulatorError
 from graphfuse.gpu.emulator.heap import BASE, Heap
 from graphfuse.gpu.emulator.instructions import memory, wgmma
 from graphfuse.gpu.emulator.layout import Layout, Triple
-from graphfuse.gpu.emulator.machine import MOST_TURNS, Machine
+from graphfuse.gpu.emulator.machine import MOST_TURNS, Machine, orders
 from graphfuse.gpu.emulator.parse import Kernel, Variable, parse
 from graphfuse.gpu.emulator.report import Report
 from graphfuse.gpu.emulator.tensormap import Buffer, TensorMap
@@ -88,6 +88,7 @@ class Emulator:
             has_wgmma=any(i.name == "wgmma" for i in kernel.code),
             has_bulk_stores=any("bulk_group" in i.mods for i in kernel.code),
             has_mbarriers=any(i.name == "mbarrier" for i in kernel.code),
+            ordered=any(map(orders, kernel.code)),
         )
         if layout.shared_bytes > SHARED_BYTES:
             raise self._error(f"{layout.shared_bytes} bytes of shared memory: a block has at most {SHARED_BYTES}")

@@ -103,18 +103,21 @@ class Hazards:
             row, column = np.nonzero(shared)
             self.reads[units[row, column], agents[row, 0]] = now[row, 0] + SEVERAL
 
-    def write(self, by: Access, units: Array) -> None:
-        """Rows of units are written by the generic proxy."""
-        self.may_write(by, units, "write")
+    def write(self, by: Access, units: Array, same: Array | None = None) -> None:
+        """Rows of units are written by the generic proxy; units that stay the `same` as they were are worth a note."""
+        self.may_write(by, units, "write", same)
         agents, times = self.clocks.agent[by.warps][:, None], self.clocks.now[by.warps][:, None]
         self._written_by(units, agents, times, by.pc, lanes=by.lanes[:, None], strong=by.strong)
         if not by.strong and (clash := self.writer[units] != agents).any():
-            raise self._error(by, clash, units, "race: two warps write {unit} without a barrier between")
+            error = self._error(by, clash, units, "race: two warps write {unit} without a barrier between")
+            if same is None:
+                raise error
+            self.machine.note_same(by.pc, error)  # what warps write at once is the same, or a race that the store finds
 
-    def may_write(self, by: Access, units: Array, what: str) -> None:
+    def may_write(self, by: Access, units: Array, what: str, same: Array | None = None) -> None:
         """Whether all earlier accesses of these units are ordered before this one."""
         self._not_pending(by, units, what)
-        self._ordered_writes(by, units, what)
+        self._ordered_writes(by, units, what, same)
         reads, home = self.reads[units], self.clocks.home[by.warps]
         late = reads >= ((self.clocks.all[by.warps, home, : self.readers] + 1) * _LANES)[:, None, :]
         if not late.any():
@@ -206,15 +209,21 @@ class Hazards:
         if self.pending_count and (bad := self.pending[units] != 0).any():
             raise self._error(by, bad, units, f"{what} of {{unit}} while {{operation}} is still in flight", "in-flight")
 
-    def _ordered_writes(self, by: Access, units: Array, what: str) -> None:
+    def _ordered_writes(self, by: Access, units: Array, what: str, same: Array | None = None) -> None:
         home, agents, lanes = self.clocks.home[by.warps][:, None], self.writer[units], self.write_lane[units]
         late = self.clocks.unknown((by.warps, by.lanes), home, agents, self.write_time[units], lanes)
         if by.strong:
             late &= ~self.write_strong[units]
         if not late.any():
             return
-        if (late & (agents == self.clocks.agent[by.warps][:, None])).any():
+        differ = late if same is None else late & ~same
+        bad = differ if differ.any() else late
+        if (bad & (agents == self.clocks.agent[by.warps][:, None])).any():
             message = f"race: {what} of {{unit}}, which lane {{lane}} of the same warp wrote ({{written}})"
-            raise self._error(by, late, units, f"{message}, with no bar.warp.sync between")
-        message = f"race: {what} of {{unit}} is not ordered after its write by {{agent}} ({{written}})"
-        raise self._error(by, late, units, message)
+            error = self._error(by, bad, units, f"{message}, with no bar.warp.sync between")
+        else:
+            message = f"race: {what} of {{unit}} is not ordered after its write by {{agent}} ({{written}})"
+            error = self._error(by, bad, units, message)
+        if bad is differ:
+            raise error
+        self.machine.note_same(by.pc, error)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _WARP, _TIME, _STRONG = 40, 8, 1 << 7
 """An access is one number: its warp in the grid, counted from 1, its time, whether it is strong, and its lane."""
 _TIMES = (1 << _WARP - _TIME) - 1
+_WRITTEN = "race: write of {where}, which {who} wrote ({line}), {order}"
 SCOPES = ("cta", "cluster", "gpu", "sys")
 _MEMBARS = {"cta": 0, "gl": 2, "sys": 3}
 
@@ -81,22 +82,24 @@ class HeapHazards:
         self.reads[0, units] = mine
 
     def write(self, by: Access, units: Array, same: Array | None = None) -> None:
-        """Rows of units are written; rows that are the `same` as what was there are worth a note."""
+        """Rows of units are written; units that stay the `same` as they were are worth a note."""
         if (written := self.writes[units]).any() and (late := self._unordered(by, written)).any():
-            message = "write of {where}, which {who} wrote ({line}), {order}"
-            differ = late if same is None else late & ~same[:, None]
+            differ = late if same is None else late & ~same
             if differ.any():
-                raise self._error(by, differ, units, written, f"race: {message}")
-            note = self._error(by, late, units, written, f"{message}: both write the same")
-            self.machine.note((by.pc, "same"), note)
+                raise self._error(by, differ, units, written, _WRITTEN)
+            self.machine.note_same(by.pc, self._error(by, late, units, written, _WRITTEN))
         for reads in self.reads:
             if (read := reads[units]).any():
                 if self.aliased is not None:
                     beside = self._cta(read) == self._cta(self._packed(by))
                     read = np.where(self.aliased[units] & beside, 0, read)
                 self._refuse(by, units, read, "race: write of {where}, which {who} read, {order}")
-        self.writes[units] = self._packed(by)
-        self.write_pcs[units] = by.pc
+        mine = self._packed(by)
+        self.writes[units], self.write_pcs[units] = mine, by.pc
+        if not by.strong:  # what warps write at once is the same, or a race that the store finds
+            others = (written := self.writes[units]) >> _WARP != mine >> _WARP
+            if others.any():
+                self.machine.note_same(by.pc, self._error(by, others, units, written, _WRITTEN))
 
     def is_ordered(self, by: Access, packed: int) -> bool:
         """Whether an access is ordered before what a lane does now."""

@@ -13,6 +13,8 @@ from graphfuse.gpu.emulator.types import Array
 Triple = tuple[int, int, int]
 MAX_RESIDENT_WARPS = 256
 """Beyond, arrays are long enough for numpy, and blocks run one after another."""
+MAX_WAITING_WARPS = 2048
+"""Of kernels whose blocks may wait for each other, all of which have to run then. What they know grows as a square."""
 MAX_RESIDENT_SHARED = 8 << 20
 """Of all resident blocks: their shadow takes several times as much."""
 MBARRIERS = 64
@@ -38,6 +40,8 @@ class Layout:
     has_wgmma: bool
     has_bulk_stores: bool
     has_mbarriers: bool
+    ordered: bool
+    """Whether blocks may wait for one another through global memory."""
 
     @cached_property
     def threads(self) -> int:
@@ -92,7 +96,7 @@ class Layout:
     @cached_property
     def resident_clusters(self) -> int:
         """How many clusters run at once."""
-        by_warps = MAX_RESIDENT_WARPS // self.warps_per_cluster
+        by_warps = (MAX_WAITING_WARPS if self.ordered else MAX_RESIDENT_WARPS) // self.warps_per_cluster
         by_shared = MAX_RESIDENT_SHARED // (self.shared_stride * self.ctas_per_cluster)
         by_registers = MAX_REGISTER_BYTES // (self.register_bytes * LANES * self.warps_per_cluster + 1)
         return max(1, min(self.clusters, by_warps, by_shared, by_registers))

@@ -62,6 +62,12 @@ def is_fence(i: Instruction) -> bool:
     )
 
 
+def orders(i: Instruction) -> bool:
+    """Whether an instruction orders accesses of several CTAs."""
+    accesses = i.name in ("ld", "st", "atom", "red")
+    return is_fence(i) or (accesses and not {"acquire", "release", "acq_rel"}.isdisjoint(i.mods))
+
+
 SomePart = TypeVar("SomePart", bound=Part)
 
 
@@ -83,6 +89,8 @@ class Machine:
         self.most_turns = most_turns
         self.rng = np.random.default_rng(seed)
         self.tensor_maps: dict[int, tuple[TensorMap, int]] = {}
+        self.made_maps: dict[int, set[tuple[int, ...]]] = {}
+        """By place: the blocks that may use tensor maps that the kernel has made."""
         self.param_address = 0
         self.param_offsets: dict[str, int] = {}
         self.symbols: dict[str, tuple[str, int]] = {}
@@ -91,6 +99,8 @@ class Machine:
             name: np.zeros((warps, LANES), register_dtype(kind)) for name, kind in kernel.registers.items()
         }
         self.special: dict[str, Array] = {}
+        self.carry: Array = np.zeros((warps, LANES), np.bool_)
+        """Of extended-precision arithmetic (CC.CF)."""
         self.wgmma_registers: frozenset[str] = frozenset()
         self.shared: Array = np.zeros(layout.resident_ctas * layout.shared_stride, np.uint8)
         self.local: Array = np.zeros(warps * LANES * layout.local_stride, np.uint8)
@@ -101,9 +111,6 @@ class Machine:
             self.waited = np.zeros((warps, LANES), np.bool_)
         self.steps: list[Step] = []
         code = kernel.code
-        orders, accesses = {"acquire", "release", "acq_rel"}, ("ld", "st", "atom", "red")
-        self.ordered = any(is_fence(i) or (i.name in accesses and not orders.isdisjoint(i.mods)) for i in code)
-        """Whether CTAs wait for one another through global memory."""
         self.loads_strongly = any(i.name == "ld" and not STRONG.isdisjoint(i.mods) for i in code)
         self.hits = [0] * len(code)
         self.traffic: dict[int, Traffic] = {}
@@ -136,12 +143,12 @@ class Machine:
         self.mbarriers: dict[int, MBarrier] = {}
         self.operations: list[str] = ["nothing"]
         self.parts: dict[type[Part], Part] = {}
-        self.events = Events(self.rng, polls=self.ordered)
+        self.events = Events(self.rng, polls=layout.ordered)
         self.hazards: Hazards | None = None
-        self.flags = Flags(self) if self.checks and self.ordered else None
+        self.flags = Flags(self) if self.checks and layout.ordered else None
         # a scatter stores strongly, too, and very often: where nobody loads so, nothing is kept of that
         self.stale = Stale(self, self.heap_hazards) if self.heap_hazards and self.loads_strongly else None
-        self.clocks = Clocks(layout, ordered=self.ordered)
+        self.clocks = Clocks(layout, ordered=layout.ordered)
         if self.checks:
             self.shared[...] = self.rng.integers(0, 256, dtype=np.uint8)
             self.hazards = Hazards(self)
@@ -395,6 +402,12 @@ class Machine:
     def note(self, key: tuple[int, str], error: EmulatorError) -> None:
         """Keep the first such error, which is none."""
         self.warned.setdefault(key, replace(finding_of(error), is_note=True))
+
+    def note_same(self, pc: int, error: EmulatorError) -> None:
+        """Keep the first race of an instruction whose writers agree."""
+        found, key = finding_of(error), (pc, "same")
+        message = f"{found.message.replace('race: ', '', 1)}: both write the same"
+        self.warned.setdefault(key, replace(found, message=message, is_note=True))
 
     def who_of(self, warp: int, lane: int | None = None) -> Who:
         """A resident warp, as findings have it."""

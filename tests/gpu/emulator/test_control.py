@@ -177,11 +177,22 @@ def test_missing_barrier_before_reuse_is_a_race():
 
 
 def test_two_warps_write_one_place():
-    ptx = entry("\tst.shared.u32 [s], 1;", [], SHARED)
-    with pytest.raises(EmulatorError, match=r"race: (two warps write|write of) shared byte 0x400 \(s \+ 0\)") as e:
+    ptx = entry("\tshr.u32 %r1, %t, 5; st.shared.u32 [s], %r1;", [], SHARED)
+    with pytest.raises(
+        EmulatorError,
+        match=r"race: (two warps write|write of|lanes that .* different values to) shared byte 0x400 \(s \+ 0\)",
+    ) as e:
         launch(ptx, [], block=64)
     assert e.value.loc
     assert e.value.loc.line == line_of(ptx, "st.shared")
+
+
+def test_two_warps_write_the_same():
+    """At once, or one after the other: a note."""
+    for seed in range(5):
+        (note,) = launch(entry("\tst.shared.u32 [s], 1;", [], SHARED), [], block=64, seed=seed).notes
+        assert "shared byte 0x400" in note.message
+        assert note.message.endswith(": both write the same")
 
 
 def test_lanes_write_different_values_to_one_place():

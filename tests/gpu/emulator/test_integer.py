@@ -76,6 +76,29 @@ def test_multiply_high_and_wide(kind):
     assert (got == a * b + a).all()
 
 
+@pytest.mark.parametrize("bits", [32, 64])
+def test_carries(bits):
+    """Of numbers of three words: a + b, a - b, and a + the product of two words."""
+    word = np.dtype(f"u{bits // 8}")
+    a, b = ([RNG.permutation(x.astype(word)) for x in (u64(), u64(), u64())] for _ in range(2))
+    a[1][:8], b[1][:8] = ~word.type(0), 0
+    whole = [sum(int(x) << (bits * i) for i, x in enumerate(words)) for n in (a, b) for words in zip(*n, strict=True)]
+    left, right = whole[: len(a[0])], whole[len(a[0]) :]
+
+    def found(text):
+        got = apply(text.replace("W", str(bits)), [*a, *b], word, outs=3)
+        return [sum(int(x) << (bits * i) for i, x in enumerate(words)) for words in zip(*got, strict=True)]
+
+    limit = 1 << (3 * bits)
+    added = "add.cc.uW {d0}, {0}, {3}; addc.cc.sW {d1}, {1}, {4}; addc.uW {d2}, {2}, {5};"
+    assert found(added) == [(x + y) % limit for x, y in zip(left, right, strict=True)]
+    taken = "sub.cc.uW {d0}, {0}, {3}; subc.cc.uW {d1}, {1}, {4}; subc.uW {d2}, {2}, {5};"
+    assert found(taken) == [(x - y) % limit for x, y in zip(left, right, strict=True)]
+    product = "mad.lo.cc.uW {d0}, {3}, {4}, {0}; madc.hi.cc.uW {d1}, {3}, {4}, {1}; addc.uW {d2}, {2}, 0;"
+    products = [int(x) * int(y) for x, y in zip(b[0], b[1], strict=True)]
+    assert found(product) == [(x + y) % limit for x, y in zip(left, products, strict=True)]
+
+
 @pytest.mark.parametrize("kind", ["s32", "u32", "s64", "u64", "s16"])
 def test_division_truncates(kind):
     dtype = np.dtype(kind[0].replace("s", "i") + str(int(kind[1:]) // 8))

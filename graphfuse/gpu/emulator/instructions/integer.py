@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphfuse.gpu.emulator.decode import Decoder, instruction
+from graphfuse.gpu.emulator.decode import Decoder, full, instruction
 from graphfuse.gpu.emulator.floats import flush
 from graphfuse.gpu.emulator.gang import Gang, Step
 from graphfuse.gpu.emulator.types import REDUCTIONS, TYPES, Array, Binary, PtxType, Unary, by_parts
@@ -30,6 +30,32 @@ def add_sub(d: Decoder) -> Step:
         return np.clip(exact, limits.min, limits.max).astype(np.int32)
 
     return d.compute(saturated, kind, kind)
+
+
+@instruction("add.cc", "sub.cc", "addc", "subc", mods="cc")
+@instruction("mad.lo.cc", "mad.hi.cc", "madc", mods="lo hi cc")
+def with_carry(d: Decoder) -> Step:
+    """add, sub, mad of words of longer numbers: `.cc` keeps the carry (or borrow), and a final `c` takes it in."""
+    kind, machine = TYPES[f"u{d.type().bits}"], d.machine
+    put, reads = d.sink(d.ops[0]), [d.source(op, kind) for op in d.ops[1:]]
+    name, keeps, takes = d.name[:3], "cc" in d.mods, d.name.endswith("c")
+    if len(reads) != (3 if name == "mad" else 2):
+        raise d.error(f"{len(d.ops)} operands: expected {4 if name == 'mad' else 3}")
+    multiply: Binary = np.multiply if "lo" in d.mods else _high64 if kind.bits == 64 else _high
+
+    def step(g: Gang) -> None:
+        a, *more = [full(g, read(g)) for read in reads]
+        if name == "mad":
+            a = multiply(a, more.pop(0))
+        b, before = more[0], machine.carry[g.rows] if takes else np.False_
+        first = a - b if name == "sub" else a + b
+        last = first - before if name == "sub" else first + before
+        if keeps:
+            after = (a < b) | (first < before) if name == "sub" else (first < a) | (last < first)
+            machine.carry[g.rows] = np.where(g.mask, after, machine.carry[g.rows])
+        put(g, last.astype(kind.dtype))
+
+    return step
 
 
 @instruction("mul", "mad", mods="lo hi wide")

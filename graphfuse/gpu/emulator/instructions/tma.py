@@ -24,6 +24,7 @@ from graphfuse.gpu.emulator.hazards import Access
 from graphfuse.gpu.emulator.heap import BASE
 from graphfuse.gpu.emulator.im2col import Im2colMap
 from graphfuse.gpu.emulator.instructions import barrier as mbarriers
+from graphfuse.gpu.emulator.instructions.made_maps import made_map
 from graphfuse.gpu.emulator.machine import SHARED_BASE, Machine, Part
 from graphfuse.gpu.emulator.parse import Operand
 from graphfuse.gpu.emulator.tensormap import TensorMap, swizzled
@@ -129,10 +130,13 @@ def _tensor_moves(d: Decoder, mapped: Operand, shared: Operand) -> Moves:
         ahead = [g.flat(full(g, o(g))) for o in offsets]
         result: list[Move] = []
         for lane, address in enumerate(g.flat(descriptor(g)).tolist()):
-            if address not in machine.tensor_maps:
+            if address in machine.tensor_maps:
+                tensor, base = machine.tensor_maps[address]
+            elif address - BASE in machine.made_maps:
+                tensor, base = made_map(g, lane, address)
+            else:
                 message = f"no tensor map at address {address:#x}: expected a kernel argument that is one"
                 raise g.error(message, lane)
-            tensor, base = machine.tensor_maps[address]
             if len(tensor.dims) != rank:
                 raise g.error(f"the tensor map has {len(tensor.dims)} dims: expected {rank}", lane)
             access.check_waited(g, np.array([base]), lane)
@@ -386,7 +390,7 @@ def _start_store(g: Gang, move: Move, lane: int, reduction: np.ufunc | None) -> 
             values = canonical(total.astype(move.dtype)).view(memory.dtype)
         if hazards := machine.heap_hazards:
             by = Access.of_one(*key, pc, strong=reduction is not None)
-            hazards.write(by, move.units(hazards.unit), np.array([(memory[index] == values).all()]))
+            hazards.write(by, move.units(hazards.unit), np.array([[(memory[index] == values).all()]]))
         memory[index] = values
         machine.heap.mark_written(move.heap[move.exists], move.elem)
 

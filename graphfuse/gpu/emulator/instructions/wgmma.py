@@ -87,7 +87,8 @@ class Registers:
     promised: dict[str, tuple[Promise, int]] = field(default_factory=dict[str, tuple[Promise, int]])
     used: dict[str, Promise] = field(default_factory=dict[str, Promise])
     touched: set[str] = field(default_factory=set[str])
-    """Written since the last wgmma.fence."""
+    """Written since the last wgmma.fence, but for those that are `constants` since then."""
+    constants: set[str] = field(default_factory=set[str])
 
 
 class State(Part):
@@ -110,6 +111,7 @@ def fence(d: Decoder) -> Step:
             now = g.machine.part(State).warps[warp]
             now.fenced = True
             now.touched.clear()
+            now.constants.clear()
 
     return step
 
@@ -358,10 +360,13 @@ def _check_registers(
     if not now.fenced:
         raise machine.error("no wgmma.fence before the first wgmma.mma_async", g.pc, warp, about="fence")
     for name in (*a_names, *accumulators):
-        if name in now.touched:
-            raise machine.error(
+        if name in now.touched or name in now.constants:
+            error = machine.error(
                 f"register {_plain(name)} was written with no wgmma.fence since", g.pc, warp, about="fence"
             )
+            if name in now.touched:
+                raise error
+            machine.note((g.pc, "constant"), error)  # LLVM moves constants there, and GPUs take it
     for name in a_names:
         if name in now.promised:
             raise machine.error(
@@ -438,7 +443,10 @@ def watched(d: Decoder, step: Step) -> Step:
     reads = {n for o in d.ops[first:] for n in _registers(o) if n in names}
     if not reads and not writes:
         return step
-    return _watch_copy(d, step) if copies else _watch(step, reads, writes)
+    if copies:
+        return _watch_copy(d, step)
+    is_constant = d.name == "mov" and all(o.kind in {"int", "float", "bits32", "bits64"} for o in d.ops[1:])
+    return _watch(step, reads, writes, is_constant=is_constant)
 
 
 _NO_RESULT = frozenset({"st", "red", "bra", "brx", "bar", "barrier", "fence", "stmatrix", "cp", "ret", "exit"})
@@ -448,7 +456,7 @@ def _registers(o: Operand) -> list[str]:
     return [o.name] if o.kind == "reg" else [n for item in o.items for n in _registers(item)]
 
 
-def _watch(step: Step, reads: set[str], writes: set[str]) -> Step:
+def _watch(step: Step, reads: set[str], writes: set[str], *, is_constant: bool) -> Step:
     def run(g: Gang) -> int | None:
         state = g.machine.part(State)
         for warp in g.warps.tolist():
@@ -456,7 +464,9 @@ def _watch(step: Step, reads: set[str], writes: set[str]) -> Step:
             _refuse(g, warp, now.promised, reads, "reads")
             _refuse(g, warp, now.promised, writes, "writes")
             _refuse(g, warp, now.used, writes, "writes")
-            now.touched |= writes
+            into, other = (now.constants, now.touched) if is_constant else (now.touched, now.constants)
+            into |= writes
+            other -= writes
         return step(g)
 
     return run
@@ -482,10 +492,11 @@ def _watch_copy(d: Decoder, step: Step) -> Step:
             elif g.machine.checks:
                 _refuse(g, warp, now.promised, {to}, "writes")
                 _refuse(g, warp, now.used, {to}, "writes")
-            if of in now.touched:
-                now.touched.add(to)
-            else:
-                now.touched.discard(to)
+            for kept in (now.touched, now.constants):
+                if of in kept:
+                    kept.add(to)
+                else:
+                    kept.discard(to)
         return result
 
     return run
