@@ -22,6 +22,7 @@ from graphfuse.interp import graph as interp
 from graphfuse.targets import Target
 from tests.gpu import test_hopper
 from tests.gpu.foreign import cases as foreign
+from tests.gpu.foreign import inductor
 from tests.gpu.launching import compiled, emulate, numbers, outputs_of
 from tests.gpu.sweep_cases import SweepCase
 from tests.gpu.test_pipeline_loads import matmul
@@ -100,6 +101,21 @@ def _foreign(name: str, file: str, arch: str) -> Victim:
     return Victim(ptx, run)
 
 
+def _inductor(name: str) -> Victim:
+    """Of a function's kernels, the one with the longest text."""
+    texts = [launch["ptx"] for launch in inductor.taken_down()[name]["launches"]]
+    number = max(range(len(texts)), key=lambda i: len(texts[i]))
+
+    def run(text, seed):
+        done = inductor.run(name, [*texts[:number], text, *texts[number + 1 :]], seed)
+        for finding in done.findings:
+            if not finding.is_note:
+                raise EmulatorError(finding.message, finding.loc)
+        return done.results
+
+    return Victim(texts[number], run)
+
+
 RING = (("ring", "2"), ("store_buffers", "2"))
 FAMILIES: dict[str, Callable[[], Victim]] = {
     "pointwise": lambda: _swept("pointwise-f32-plain-odd-sm_80"),
@@ -140,7 +156,8 @@ FAMILIES: dict[str, Callable[[], Victim]] = {
 @functools.cache
 def victim(family: str) -> Victim:
     """A family's kernel."""
-    return FAMILIES[family]()
+    of_inductor = family.removeprefix("Inductor's ")
+    return FAMILIES[family]() if of_inductor == family else _inductor(of_inductor)
 
 
 @dataclass(frozen=True)
@@ -165,6 +182,8 @@ class Bug:
 
 
 TRITON, TRITON_MMA = "Triton's {}".format, ("Triton's matmul", "Triton's attention")
+INDUCTOR = "Inductor's {}".format
+INDUCTOR_WGMMA = (INDUCTOR("linear"), INDUCTOR("convolution"), INDUCTOR("flex attention"))
 TRITON_WGMMA = tuple(f"{name} by wgmma" for name in TRITON_MMA)
 RACE = "race|uninitialised|still in flight"
 BOUNDS = "out of bounds"
@@ -192,7 +211,7 @@ BUGS = (
     # masks
     Bug("a mask lets one more through", ("pointwise", "rows", "long rows", "positions", "convolution", "attention"),
         LESS, SAME, BOUNDS),
-    Bug("a mask lets one more through", ("transposed odd",), LESS, SAME, BOUNDS, which=(2, 8, 10, 16)),
+    Bug("a mask lets one more through", ("transposed odd",), LESS, SAME, f"{BOUNDS}|{RACE}", which=(2, 8, 10, 16)),
     Bug("a mask lets one more through", ("product by mma",), LESS, SAME, BOUNDS, which=(0, 1, 2, 3)),
     Bug("a mask lets one more through", ("topk",), LESS, SAME, BOUNDS, which=(0, 2)),
     Bug("a mask lets one more through", COPIES, LESS, SAME, BOUNDS, which=(0, 2)),
@@ -287,6 +306,47 @@ BUGS = (
     Bug("a store where an atomic should be", (TRITON("add_at"),),
         r"atom\.global\.gpu\.acq_rel\.add\.f32 %\w+, (\[[^]]*\]), (%\w+);", r"st.global.f32 \1, \2;", "race",
         which=()),
+    # what Inductor writes
+    Bug("a barrier is left out", tuple(map(INDUCTOR, (
+        "softmax", "softmax, long rows", "layer norm", "rms norm", "sum by blocks that wait", "cumsum",
+        "cumsum across blocks", "turned", "group norm", "batch norm", "sort", "doubles", "bits",
+        "gradients of a layer norm", "linear", "linear, f32",
+    ))), BARRIER, "", RACE, which=()),
+    Bug("a barrier is left out", (INDUCTOR("flex attention"),), BARRIER, "", RACE, which=(1, 4, 5, 6)),
+    Bug("a barrier is left out", (INDUCTOR("convolution"),), BARRIER, "", RACE, which=(2, 4, 5)),
+    Bug("a mask is left out", tuple(map(INDUCTOR, (
+        "layer norm", "max pool", "cat", "bilinear", "from int8", "steps", "padding", "image",
+    ))), GUARDED, r"\1", BOUNDS, which=()),
+    Bug("a mask is left out", (INDUCTOR("linear"), INDUCTOR("linear, f32")), GUARDED, r"\1",
+        f"{BOUNDS}|{RACE}", which=()),
+    Bug("a mask lets one more through", tuple(map(INDUCTOR, (
+        "gelu", "cat", "padding", "buckets", "swiglu", "max pool", "bilinear",
+    ))), LESS, SAME, f"{BOUNDS}|{WRONG}", which=()),
+    Bug("lanes exchange with themselves", tuple(map(INDUCTOR, (
+        "layer norm", "cumsum across blocks", "argmax", "group norm", "batch norm",
+    ))), SHUFFLE, ITSELF, WRONG, which=()),
+    Bug("no wait for a copy", INDUCTOR_WGMMA[:2], r"cp\.async\.wait_group[ \t]+\d;", "", "in flight", which=()),
+    Bug("a group of copies is not closed", INDUCTOR_WGMMA[:1], r"cp\.async\.commit_group;", "", "in flight",
+        which=(1, 3)),
+    Bug("a group of copies is not closed", INDUCTOR_WGMMA[1:2], r"cp\.async\.commit_group;", "", "in flight",
+        which=(1, 2, 3, 4, 5)),
+    Bug("no wgmma.fence", INDUCTOR_WGMMA, r"wgmma\.fence\.sync\.aligned;", "", "wgmma", which=()),
+    Bug("no wait for the last product", INDUCTOR_WGMMA, r"wgmma\.wait_group\.sync\.aligned[ \t]+\d;", "",
+        "wgmma|race", which=()),
+    Bug("no fence.proxy.async before a product", INDUCTOR_WGMMA[2:], r"fence\.proxy\.async\.shared::cta;", "",
+        "fence.proxy.async"),
+    Bug("a flag is read without acquire", (INDUCTOR("sum by blocks that wait"),), r"gpu\.acquire", "gpu.relaxed",
+        "race"),
+    Bug("a flag is raised without release", (INDUCTOR("sum by blocks that wait"),), r"gpu\.release", "gpu.relaxed",
+        "race"),
+    Bug("a warp's barrier is left out", (INDUCTOR("linear by TMA"),), WARP_BARRIER, "", RACE, which=()),
+    Bug("no fence.proxy.tensormap", (INDUCTOR("linear by TMA"),),
+        r"@%p\d+ fence\.proxy\.tensormap::generic\.acquire[^;]*;", "", "fence.proxy.tensormap", which=()),
+    Bug("a tensor map of one row more", (INDUCTOR("linear by TMA"),),
+        r"@%p(\d+) (tensormap\.replace\.tile\.global_dim\S+ [^,;]*, 0x1), (%r\d+);",
+        r"{ .reg .b32 more; add.s32 more, \3, 1; @%p\1 \2, more; }", BOUNDS, which=()),
+    Bug("an mbarrier is not initialised", (INDUCTOR("linear by TMA"),),
+        r"@%p\d+ mbarrier\.init\S+ [^;]*;", "", "mbarrier", which=()),
     # what NVRTC writes
     Bug("a barrier is left out", ("CUDA's total",), BARRIER, "", RACE, which=(0, 1), after="total("),
     Bug("a barrier is left out", ("CUDA's transpose",), BARRIER, "", RACE, after="transpose("),

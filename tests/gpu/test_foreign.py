@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from graphfuse.gpu.emulator.check import compared
+from tests.gpu.foreign import inductor
 from tests.gpu.foreign.cases import ARCHS, CASES, CUDA, text
 
 
@@ -32,3 +34,13 @@ def test_what_is_dropped() -> None:
     kept = out != 0
     np.testing.assert_allclose(out[kept], x[kept] / 0.75, rtol=1e-6)
     assert 0.7 < kept.mean() < 0.8
+
+
+@pytest.mark.parametrize("name", inductor.FUNCTIONS)
+def test_inductor_runs(name: str) -> None:
+    """What the kernels of a function leave is what eager torch does, and nothing is said to be wrong with them."""
+    done = inductor.run(name)
+    assert [str(f) for f in done.findings if not f.is_note] == []
+    if not inductor.FUNCTIONS[name].is_random:
+        for found, wanted in zip(done.results, inductor.FUNCTIONS[name].results(), strict=True):
+            assert compared(name, found, inductor.as_numpy(wanted)) == []

@@ -32,7 +32,7 @@ def test_it_is_found(bug: Bug, family: str) -> None:
 
 
 def test_every_family_has_a_mistake() -> None:
-    assert set(FAMILIES) == {f for bug in BUGS for f in bug.families}
+    assert set(FAMILIES) == {f for bug in BUGS for f in bug.families if not f.startswith("Inductor's ")}
 
 
 def test_the_table_is_in_the_docs() -> None:
