@@ -186,6 +186,15 @@ def test_scale_and_chain():
     assert (got == -want).all()
 
 
+def test_a_constant_behind_the_fence_is_a_note():
+    """Also a copy of one: LLVM moves them there."""
+    moved = "mov.b32 %r20, 0;\nmov.b32 %a2, %r20;\nwgmma.mma_async"
+    for seed in range(3):
+        _, _, report = run(32, "f32", "f16", "f16", seed=seed, edit=lambda s: s.replace("wgmma.mma_async", moved))
+        (note,) = report.notes
+        assert "register %a2 was written with no wgmma.fence since" in note.message
+
+
 def test_a_from_registers():
     k, n = 16, 32
     a, b = matrix(RNG, (64, k), "bf16"), matrix(RNG, (n, k), "bf16")
@@ -231,7 +240,7 @@ MISTAKES = [
     ),
     (
         "register written behind the fence",
-        lambda s: s.replace("wgmma.mma_async", "mov.b32 %a2, 0;\nwgmma.mma_async"),
+        lambda s: s.replace("wgmma.mma_async", "mov.u32 %a2, %tid.x;\nwgmma.mma_async"),
         "wgmma.mma_async",
         "register %a2 was written with no wgmma.fence since",
     ),
