@@ -135,6 +135,7 @@ class Machine:
         self.local_written[...] = False
         if self.waited is not None:
             self.waited[...] = False
+        self.ctas: list[tuple[int, int, int]] = []
         self.ready: dict[int, list[Split]] = {}
         self.live_lanes: Array = np.zeros((layout.resident_warps, LANES), np.bool_)
         self.blocked: set[Split] = set()

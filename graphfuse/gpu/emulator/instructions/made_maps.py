@@ -112,7 +112,8 @@ def fence(d: Decoder) -> Step:
 
     def step(g: Gang) -> None:
         machine = g.machine
-        for place, slot in zip((g.flat(address(g)) - BASE).tolist(), g.slots.tolist(), strict=True):
+        for at, slot in zip(g.flat(address(g)).tolist(), g.slots.tolist(), strict=True):
+            place = at - BASE
             if place in machine.made_maps:
                 machine.made_maps[place].add(machine.ctas[slot])
 
