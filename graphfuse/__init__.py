@@ -18,20 +18,21 @@ if TYPE_CHECKING:
     from graphfuse.kernels.source import SourceWarning
     from graphfuse.kernels.torch_op import tc_op
     from graphfuse.knobs import Options
+    from graphfuse.stateful import Session
     from graphfuse.targets import Target
     from graphfuse.torch.explain import explain
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "CompiledModel", "GraphfuseError", "InferenceSession", "Options", "SourceWarning", "Target", "__version__",
-    "compile", "explain", "kernel", "load", "tc_op",
+    "CompiledModel", "GraphfuseError", "InferenceSession", "Options", "Session", "SourceWarning", "Target",
+    "__version__", "compile", "explain", "kernel", "load", "tc_op",
 ]  # fmt: skip
 
 _HOME = {
     "CompiledModel": "compiled_model", "InferenceSession": "inference_session", "compile": "api", "load": "api",
     "kernel": "kernels.api", "tc_op": "kernels.torch_op", "GraphfuseError": "errors", "Options": "knobs",
-    "SourceWarning": "kernels.source", "Target": "targets", "explain": "torch.explain",
+    "Session": "stateful", "SourceWarning": "kernels.source", "Target": "targets", "explain": "torch.explain",
 }  # fmt: skip
 
 

@@ -65,6 +65,7 @@ def compile(
     host: bool = True,
     check_indices: bool | None = None,
     tune: bool = False,
+    state: Mapping[str, str] | None = None,
 ) -> CompiledModel:
     """Compile a model, or take it from the cache.
 
@@ -86,6 +87,8 @@ def compile(
             (docs/onnx.md); default: what `options` says, else they are.
         tune: Whether the ways to make each kernel are tried on this machine, on `device` (docs/tuning.md). It takes
             seconds for each, and is kept.
+        state: Inputs that the model writes over, by name, each with the output that it becomes, such as
+            `{"past_key_values.*": "present.*"}`: caches, which `graphfuse.Session` owns (docs/onnx.md).
     """
     check_environment()
     configure_logging()
@@ -101,7 +104,8 @@ def compile(
         raise usage.wrong("progress", "a function", progress)
     note: Progress = progress or (lambda _: None)
     found = targets_of(target, where)
-    jobs = [_Job(source, t, wanted, chosen, operators, bool(host), note) for t in found]
+    states = usage.names("state", state or {})
+    jobs = [_Job(source, t, wanted, chosen, operators, bool(host), note, states) for t in found]
     return CompiledModel(combined([job.executable() for job in jobs]), threads, where, name=_name(source))
 
 
@@ -155,6 +159,7 @@ class _Job:
     operators: Sequence[Operator]
     host: bool
     progress: Progress
+    state: Mapping[str, str]
 
     def executable(self) -> Executable:
         """From the cache, else compiled and put there."""
@@ -177,6 +182,8 @@ class _Job:
         }  # fmt: skip
         if self.host:
             made_from["host"] = "allowed"
+        if self.state:
+            made_from["state"] = repr(sorted(self.state.items()))
         if self.operators:
             made_from["kernels"] = repr([o.text_of_all() for o in self.operators])
         return compiled_key(made_from, self.target)
@@ -203,18 +210,25 @@ class _Job:
 
         self.progress("importing")
         try:
-            func = import_model(self.source, dims=self.dims, kernels=self.operators)
+            func = import_model(self.source, dims=self.dims, kernels=self.operators, state=self.state)
         except TooLargeError:
             raise
         except UnsupportedError as e:
-            if not self.host or self.operators:
+            if not self.host or self.operators or self.state:
                 raise
             return self._with_host_code(e)
         # compiling needs networkx and LLVM; a model that is refused must not pay for them
         from graphfuse import tuner
 
         self.progress("tuning" if self.options.tuning else "compiling")
-        return tuner.build(func, self.target, self.options)
+        from graphfuse.fusion.regions.plan import shared_pairs
+
+        executable = tuner.build(func, self.target, self.options)
+        for output, number in set(shared_pairs(func)) - set(executable.shared):
+            names = executable.signature.inputs[number].name, executable.signature.outputs[output].name
+            why = "it is not what scatters make of the input alone, or the input is read afterwards"
+            raise UnsupportedError(f"state: {names[1]!r} cannot be written over {names[0]!r}: {why}")
+        return executable
 
     def _with_host_code(self, why: UnsupportedError) -> Executable:
         # few models need it

@@ -88,7 +88,7 @@ class CompiledModel:
 
     def __call__(self, *given: Any, **named: Any) -> dict[str, Any]:
         """Run: `model({"x": x})`, `model(x=x)` or `model(x)`, in the signature's order; arrays of numpy, or DLPack."""
-        feed = self._feed(given, named)
+        feed = self.feed(given, named)
         if self.executable.host is not None:  # the settings below are for its parts
             return self.session.run(feed)
         if settings.interpret:
@@ -98,7 +98,8 @@ class CompiledModel:
             self._check(feed, outputs)
         return outputs
 
-    def _feed(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+    def feed(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        """The inputs by name of a call that gave these."""
         if not given or all(g is None for g in given):
             return dict(named)
         names = [s.name for s in self.signature.inputs]

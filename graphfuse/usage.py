@@ -60,6 +60,14 @@ def mapping(name: str, value: Any) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value)
 
 
+def names(what: str, value: Any) -> dict[str, str]:
+    """Names by name."""
+    for name, other in mapping(what, value).items():
+        if not isinstance(other, str):
+            raise wrong(f"{what}: {name!r}", "a name", other)
+    return dict(value)
+
+
 def dims(value: Any) -> dict[str, int | tuple[int, int]]:
     """Numbers, or inclusive bounds, by the name of a symbolic dim."""
     out: dict[str, int | tuple[int, int]] = {}

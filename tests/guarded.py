@@ -38,5 +38,5 @@ def guard_runs(patch, *, low=False):
     """Put the outputs of sessions, and their memory for what lies between, between such pages; `patch` is pytest's."""
     from graphfuse.runtime import session, workspace
 
-    patch.setattr(session, "_aligned_empty", lambda shape, dtype: guarded_empty(shape, dtype, low=low))
+    patch.setattr(session, "aligned_empty", lambda shape, dtype: guarded_empty(shape, dtype, low=low))
     patch.setattr(workspace, "aligned_bytes", lambda n: guarded_empty((n,), np.uint8, low=low, align=workspace.ALIGN))

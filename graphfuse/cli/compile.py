@@ -23,7 +23,7 @@ STAGES = ("graph", "regions", "block", "llvm", "asm", "ptx")
 
 
 @click.command("compile", help="Compile MODEL (.onnx) and write an artifact, or print one of its stages.")
-@of_model("dim_texts", "numerics", "precision", "unchecked", "kernel_folders")
+@of_model("dim_texts", "numerics", "precision", "unchecked", "kernel_folders", "state_texts")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The artifact to write.")
 @click.option(
     "--target", "targets", multiple=True, metavar="TARGET",
@@ -53,8 +53,9 @@ def command(
             compiled = CompiledModel(executable)
         else:
             compiled = compile(
-                model, target=targets, dims=given.dims, options=options, tune=tune, progress=note, **given.choices
-            )
+                model, target=targets, dims=given.dims, options=options, tune=tune, progress=note,
+                state=given.states, **given.choices,
+            )  # fmt: skip
         if output is not None:
             note("writing")
             compiled.save(output)
@@ -82,6 +83,8 @@ def _check(
         raise UsageError("--recompile: the dims of an artifact are fixed, so --dim cannot be given")
     if from_artifact and tune:
         raise UsageError("--recompile: an artifact is rebuilt as it is, so --tune cannot be given")
+    if from_artifact and given.state_texts:
+        raise UsageError("--recompile: an artifact has the states it was compiled with, so --state cannot be given")
     if from_artifact and given.kernel_folders:
         raise UsageError("--recompile: an artifact holds its kernels, so --kernels cannot be given")
     if not from_artifact and exists(given.model) and gfx.is_artifact(given.model):

@@ -34,6 +34,7 @@ class ModelOptions:
     unchecked: bool = False
     device: str = ""
     kernel_folders: tuple[Path, ...] = ()
+    state_texts: tuple[str, ...] = ()
 
     @functools.cached_property
     def dims(self) -> dict[str, DimOption]:
@@ -49,6 +50,11 @@ class ModelOptions:
     def values(self) -> dict[str, int]:
         """The dims that were given as one number."""
         return {name: d for name, d in self.dims.items() if isinstance(d, int)}
+
+    @property
+    def states(self) -> dict[str, str]:
+        """What `--state` says, as `compile` takes it."""
+        return parse_states(self.state_texts)
 
     @property
     def choices(self) -> dict[str, Any]:
@@ -94,6 +100,17 @@ def parse_dims(texts: Sequence[str]) -> dict[str, DimOption]:
     return dims
 
 
+def parse_states(texts: Sequence[str]) -> dict[str, str]:
+    """`past.*=present.*` to what `compile` takes."""
+    states: dict[str, str] = {}
+    for text in texts:
+        before, equals, after = text.partition("=")
+        if not (before and equals and after):
+            raise UsageError(f"--state: expected INPUT=OUTPUT, got {text!r}")
+        states[before] = after
+    return states
+
+
 OPTIONS = {
     "dim_texts": click.option(
         "--dim", "dim_texts", multiple=True, metavar="NAME=N|LO..HI", help="A value or range of a symbolic dim."
@@ -115,6 +132,10 @@ OPTIONS = {
     "kernel_folders": click.option(
         "--kernels", "kernel_folders", multiple=True, type=click.Path(path_type=Path), metavar="DIR",
         help="A folder of .tc kernels that implement operators of the model.",
+    ),
+    "state_texts": click.option(
+        "--state", "state_texts", multiple=True, metavar="INPUT=OUTPUT",
+        help="An input that an output is written over, such as a cache: `past.*=present.*`.",
     ),
 }  # fmt: skip
 """Options by the field of `ModelOptions` that they fill."""

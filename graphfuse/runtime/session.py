@@ -147,14 +147,18 @@ class Session(BaseSession):
         """Stop the threads and free the memory; a later run starts them again."""
         self._callers.close()
 
-    def run(self, inputs: Mapping[str, Any], out: Mapping[str, Array] | None = None) -> dict[str, Array]:
+    def run(
+        self, inputs: Mapping[str, Any], out: Mapping[str, Array] | None = None, *, over: bool = False
+    ) -> dict[str, Array]:
         """Outputs by name. Inputs are numpy arrays or DLPack objects, by name.
 
         Outputs are in fresh memory, but for those that `out` has an array for: writable, of the output's shape and
         dtype. Such an array is written in place (by a copy when it is not contiguous and 64-byte aligned, or overlaps
-        an input).
+        an input). `over`: inputs that are states are written over, and are the outputs that they become.
         """
-        outputs, _, _ = self._run(self._binder.arrays(inputs), out or {})
+        arrays = self._binder.arrays(inputs)
+        places = self._written_over(arrays, inputs) if over else {}
+        outputs, _, _ = self._run(arrays, out or {}, places)
         results = dict(zip(self._names, outputs, strict=True))
         for name, array in (out or {}).items():
             if results[name] is not array:
@@ -164,7 +168,13 @@ class Session(BaseSession):
 
     def call(self, values: Sequence[Any]) -> list[Array]:
         """`run` for callers that know the signature: inputs and outputs stand in its order."""
-        return self._run([self._binder.array(i, value) for i, value in enumerate(values)], {})[0]
+        return self._run([self._binder.array(i, value) for i, value in enumerate(values)], {}, {})[0]
+
+    def resident(self, elem: str, array: Array) -> Array:
+        """A copy of a contiguous array where kernels may write over it."""
+        placed = aligned_empty(array.shape, elem_dtype(elem))
+        placed[...] = array
+        return placed
 
     def repeat(self, values: Sequence[Any], wiring: Wiring, most: int) -> Made | None:
         """Run it turn after turn, `most` times at most: `values` are those of the first turn.
@@ -194,17 +204,32 @@ class Session(BaseSession):
 
     def profile(self, inputs: Mapping[str, Any]) -> Profile:
         """As `run`, with the time of each step."""
-        outputs, bound, ns = self._run(self._binder.arrays(inputs), {}, timed=True)
+        outputs, bound, ns = self._run(self._binder.arrays(inputs), {}, {}, timed=True)
         return self._profile(dict(zip(self._names, outputs, strict=True)), bound, ns)
 
+    def _written_over(self, arrays: Sequence[Array], inputs: Mapping[str, Any]) -> dict[str, Array]:
+        """The states, by the names of what they become."""
+        places = {self._names[output]: arrays[number] for output, number in self.executable.shared}
+        for _, number in self.executable.shared:
+            name, array = self.signature.inputs[number].name, arrays[number]
+            given: Any = inputs[name]
+            is_copy = isinstance(given, np.ndarray) and address_of(array) != address_of(cast("Array", given))
+            if is_copy or not array.flags.writeable:
+                raise InputError(f"input {name!r}: expected a contiguous array to write over, found one that is not")
+        check_apart(places)
+        return places
+
     def _run(
-        self, arrays: list[Array], out: Mapping[str, Array], *, timed: bool = False
+        self, arrays: list[Array], out: Mapping[str, Array], places: Mapping[str, Array], *, timed: bool = False
     ) -> tuple[list[Array], Bound, list[int]]:
         """The outputs, the plan at these shapes, and the time of each launch where they are timed."""
         workspace, ns = self._callers.take(), list[int]()
         try:
             ready = self._bind(workspace, tuple(a.shape for a in arrays))
-            outputs = self._outputs(ready.bound, out, arrays)
+            outputs = self._outputs(ready.bound, out, arrays, places)
+            for output, number in self.executable.shared:
+                if outputs[output] is not arrays[number]:
+                    outputs[output][...] = arrays[number]
             # the addresses of this call
             ready.place([address_of(a) for a in (*arrays, *outputs)], workspace.arena(ready.peak))
             if timed:
@@ -238,14 +263,16 @@ class Session(BaseSession):
         log.debug("bound %s: %d launches, arena %d bytes", values, len(bound.records), bound.arena.peak)
         return ready
 
-    def _outputs(self, bound: Bound, given: Mapping[str, Array], inputs: Sequence[Array]) -> list[Array]:
-        place = self._given(bound, given, inputs) if given else given
+    def _outputs(
+        self, bound: Bound, given: Mapping[str, Array], inputs: Sequence[Array], places: Mapping[str, Array]
+    ) -> list[Array]:
+        place = {**self._given(bound, given, inputs), **places} if given else places
         try:
             if not place:
-                return [*map(_aligned_empty, bound.output_shapes, self._dtypes)]
+                return [*map(aligned_empty, bound.output_shapes, self._dtypes)]
             # behind the outputs there may be a report
             specs = zip((*self._names, ""), bound.output_shapes, self._dtypes, strict=False)
-            return [place[name] if name in place else _aligned_empty(shape, dtype) for name, shape, dtype in specs]
+            return [place[name] if name in place else aligned_empty(shape, dtype) for name, shape, dtype in specs]
         except (MemoryError, ValueError):
             raise InputError(f"outputs {bound.output_shapes} do not fit into memory") from None
 
@@ -296,7 +323,8 @@ def _is_aligned(array: Array) -> bool:
     return array.flags.c_contiguous and address_of(array) % ALIGN == 0
 
 
-def _aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An array that kernels may write where it lies."""
     nbytes = math.prod(shape) * dtype.itemsize
     if nbytes < _ALIGNED_FROM:
         return np.empty(shape, dtype)

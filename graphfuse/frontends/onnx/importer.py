@@ -49,6 +49,7 @@ _PAST: Mapping[tuple[str, str], tuple[int, ...]] = {
 """Which inputs of attention are the keys and values of steps before, [.., .., steps, ..]."""
 
 Dims = Mapping[str, "int | tuple[int, int]"]
+State = Mapping[str, str]
 InputTypes = tuple[dict[str, ValueType], dict[str, tuple[int, int]], tuple[tuple[str, str], ...]]
 
 
@@ -58,6 +59,7 @@ def import_model(
     dims: Dims | None = None,
     bind: Mapping[str, Array] | None = None,
     kernels: Sequence[Operator] = (),
+    state: State | None = None,
 ) -> Func:
     """Translate a model to the graph function `@main`.
 
@@ -70,16 +72,17 @@ def import_model(
             axis along which it is only joined to something computed, such as cached keys) begins at 0.
         bind: Values of inputs that are fixed at compile time; they are no parameters any more.
         kernels: Operators that hand-written kernels implement, whatever else does.
+        state: Inputs by name, each with the output that it becomes, in the same memory: the attribute `shared`.
     """
     own = {name_of(onnx.NodeProto(domain=k.header.domain, op_type=k.header.name)): k for k in kernels}
     loaded = load(source, own.keys())
     _refuse_unsupported(loaded, own)
-    return _Importer(loaded, dims or {}, bind or {}, own).run()
+    return _Importer(loaded, dims or {}, bind or {}, own, state or {}).run()
 
 
 def input_types(loaded: Loaded, dims: Dims | None = None) -> InputTypes:
     """The types of a model's inputs by name, the ranges of their symbols, and names of those it calls otherwise."""
-    return _Importer(loaded, dims or {}, {}, {}).input_types()
+    return _Importer(loaded, dims or {}, {}, {}, {}).input_types()
 
 
 def sanitise(name: str) -> str:
@@ -120,8 +123,11 @@ def _reachable(graph: onnx.GraphProto, file: str, constants: set[str]) -> Iterat
 class _Importer:
     """One import. Implements what control-flow handlers need of their surroundings."""
 
-    def __init__(self, loaded: Loaded, dims: Dims, bind: Mapping[str, Array], kernels: Mapping[Name, Operator]) -> None:
+    def __init__(
+        self, loaded: Loaded, dims: Dims, bind: Mapping[str, Array], kernels: Mapping[Name, Operator], state: State
+    ) -> None:
         self.loaded, self.declared, self.bind, self.kernels = loaded, dict(dims), bind, kernels
+        self.state = _spelt_out(state, loaded.inputs)
         self.e = Emitter()
         self.watched = Watched(self.e)
         self.opset = default_opset(loaded.model)
@@ -153,6 +159,8 @@ class _Importer:
             "outputs": tuple(o.name for o in graph.output),
             **self.watched.output(returned),
         }
+        if shared := self._shared(returned):
+            attrs["shared"] = shared
         self.e.op(control.return_, *returned)
         if self.e.unproved:
             attrs["constraints"] = tuple((c.kind, c.a, c.b, c.what, c.node) for c in self.e.unproved.values())
@@ -161,6 +169,21 @@ class _Importer:
         if names := tuple((s, name) for name, s in self.names.items() if s in used):
             func = replace(func, attrs={**attrs, "names": names})
         return replace(func, dims=tuple((s, *self.e.ranges[s]) for s in self.e.ranges if s in used))
+
+    def _shared(self, returned: Sequence[Value]) -> tuple[tuple[int, int], ...]:
+        """The numbers of outputs and inputs that are one memory."""
+        inputs, outputs = list(self.params.values()), [o.name for o in self.loaded.model.graph.output]
+        pairs: list[tuple[int, int]] = []
+        for before, after in self.state.items():
+            for kind, name, known in (("input", before, inputs), ("output", after, outputs)):
+                if name not in known:
+                    raise UsageError(f"state: the model has no {kind} {name!r}; there are {', '.join(known)}")
+            pair = outputs.index(after), inputs.index(before)
+            types = returned[pair[0]].type, list(self.params)[pair[1]].type
+            if types[0] != types[1]:
+                raise UsageError(f"state: input {before!r} is {types[1]} and becomes {types[0]}: expected the same")
+            pairs.append(pair)
+        return tuple(sorted(pairs))
 
     # signature
 
@@ -338,7 +361,7 @@ class _Importer:
         self.watched.node, self.watched.operator = loc.node, proto.op_type
         node = Node(
             proto.op_type, inputs, tuple(proto.output), wanted, loc, self.opset, proto, self.watched,
-            attributes_of(proto),
+            attributes_of(proto), self.state,
         )  # fmt: skip
         check_operands(len(inputs), len(proto.output), node.too_large)
         try:
@@ -415,6 +438,24 @@ class _Importer:
                 stack += v.op.operands
                 stack += [o for body in v.op.bodies for inner in body.ops for o in inner.operands if o.op is not None]
         return tuple(n for n in self.params.values() if n in found)
+
+
+def _spelt_out(state: State, inputs: Sequence[str]) -> State:
+    """Names for patterns: what `*` stands for in an input's name it is in its output's."""
+    found: dict[str, str] = {}
+    for before, after in state.items():
+        before_star, star, behind_star = before.partition("*")
+        if not star:
+            found[before] = after
+            continue
+        pattern = re.compile(f"{re.escape(before_star)}(.*){re.escape(behind_star)}")
+        stood_for = {name: m[1] for name in inputs if (m := pattern.fullmatch(name))}
+        if not stood_for or "*" not in after:
+            raise UsageError(f"state: {before!r}={after!r}: expected patterns with `*`, and inputs that fit the first")
+        found |= {name: after.replace("*", part, 1) for name, part in stood_for.items()}
+    if len(set(found.values())) < len(found):
+        raise UsageError("state: an output is what two inputs become")
+    return found
 
 
 def _lengths_of_pasts(graph: onnx.GraphProto, inputs: Sequence[onnx.ValueInfoProto]) -> set[str]:

@@ -87,8 +87,9 @@ class Axes:
 class Node(Axes):
     """An ONNX node: its operands as tracked values (None where left out), attributes by name.
 
-    `wanted` says for each output whether anything reads it; `outputs` are the names. `proto` is for handlers
-    with subgraphs. `watched` is told of inputs whose values may not fit.
+    `wanted` says for each output whether anything reads it; `outputs` are the names. `state` has inputs of the model
+    and the outputs that they become, by name. `proto` is for handlers with subgraphs. `watched` is told of inputs whose
+    values may not fit.
     """
 
     op: str
@@ -100,8 +101,13 @@ class Node(Axes):
     proto: onnx.NodeProto
     watched: Watched
     attributes: dict[str, Any] = field(default_factory=dict[str, Any])
+    state: Mapping[str, str] = field(default_factory=dict[str, str])
 
     # operands
+
+    def is_state(self, i: int, output: int) -> bool:
+        """Whether input `i` is one of the model's that is written over: by this output."""
+        return output < len(self.outputs) and self.state.get(self.proto.input[i]) == self.outputs[output]
 
     def has(self, i: int) -> bool:
         """Whether input `i` is given."""

@@ -52,9 +52,10 @@ def make_outputs(
     shapes: Sequence[tuple[int, ...]],
     operands: Sequence[Operand],
     given: Mapping[str, Any],
+    states: Mapping[str, tuple[Any, Operand]],
     stream: int,
 ) -> list[Output]:
-    """One for each of the signature, in order.
+    """One for each of the signature, in order; `states` are inputs that are written over, by the name of the output.
 
     They are torch tensors if an input is one on the GPU, `DeviceArray` if another library has one there, else numpy's.
     """
@@ -63,7 +64,13 @@ def make_outputs(
     out: list[Output] = []
     for spec, shape in zip(signature.outputs, shapes, strict=True):
         output = Output(spec, shape, given=given.get(spec.name))
-        if output.given is not None:
+        if spec.name in states:
+            output.value, operand = states[spec.name]
+            own = int(output.value.data_ptr()) if is_cuda_tensor(output.value) else operand.address
+            if operand.host is not None or own != operand.address:
+                raise InputError(f"what becomes output {spec.name!r}: expected a contiguous array on {context.where}")
+            output.address = own
+        elif output.given is not None:
             _use_given(output, context, read)
         elif "torch" in origins and torch_dtype(spec.elem) is not None:
             device = f"cuda:{context.ordinal}"

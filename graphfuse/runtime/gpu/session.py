@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from graphfuse.artifact import Executable, elem_dtype
+from graphfuse.artifact import Array, Executable, elem_dtype
 from graphfuse.errors import DeviceError
 from graphfuse.runtime.bound import Template
 from graphfuse.runtime.callers import Callers
@@ -158,6 +158,11 @@ class GpuSession(BaseSession):
         super().__init__(choose_variant(executable, self.context.info))
         self.threads = available_cores()  # for those who compare with the host
         self._driver = driver
+        self._states = {
+            self.signature.outputs[output].name: self.signature.inputs[number].name
+            for output, number in self.executable.shared
+        }
+        """Of outputs that lie where inputs do, by name."""
         self._reader = Reader(executable.signature, self._binder, self.context)
         self._callers = Callers(functools.partial(_Caller, self.context, graphs=graphs), _Caller.release, MOST_CALLERS)
         self._leaves = tuple(step for _, step in self.executable.plan.walk())
@@ -170,26 +175,41 @@ class GpuSession(BaseSession):
         """Free the memory; a later run takes it again."""
         self._callers.close(self._loaded.release)
 
-    def run(self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Outputs by name. Those that `out` has an array for are written into it: numpy's, or a torch tensor."""
+    def run(
+        self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None, *, over: bool = False
+    ) -> dict[str, Any]:
+        """Outputs by name. Those that `out` has an array for are written into it: numpy's, or a torch tensor.
+
+        `over`: inputs on the GPU that are states are written over, and are the outputs that they become.
+        """
         self._binder.check_out(out or {})
-        if (found := self._replayed(inputs, out or {})) is not None:
+        if (found := self._replayed(inputs, out or {}, over=over)) is not None:
             return found
-        outputs, _, _ = self._run(inputs, out or {}, timed=False)
+        outputs, _, _ = self._run(inputs, out or {}, over=over, timed=False)
         return outputs
+
+    def resident(self, elem: str, array: Array) -> DeviceArray:
+        """A copy of a contiguous array where kernels may write over it."""
+        with self.context.current():
+            block = self.context.pool.take(array.nbytes, "an array", 0)
+            self._driver.copy_in(block.address, array.ctypes.data, array.nbytes, 0)
+            self._driver.synchronize(0)
+            return DeviceArray(self.context, block, elem, array.shape)
 
     def profile(self, inputs: Mapping[str, Any]) -> Profile:
         """As `run`, one kernel after another, with the time of each step."""
-        outputs, launches, ns = self._run(inputs, {}, timed=True)
+        outputs, launches, ns = self._run(inputs, {}, over=False, timed=True)
         return self._profile(outputs, launches.bound, ns)
 
     # one run
 
-    def _replayed(self, inputs: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _replayed(self, inputs: Mapping[str, Any], given: Mapping[str, Any], *, over: bool) -> dict[str, Any] | None:
         """The run, if it is the graph of an earlier one (`quick.py`)."""
         quick, replay = self._quick, self._replay
-        if quick is None or replay is None:
+        if quick is None or replay is None or (self._states and not over):
             return None
+        if over:
+            given = {**given, **{output: inputs.get(name) for output, name in self._states.items()}}
         caller = self._callers.take()
         try:
             addresses: list[int] = []
@@ -215,16 +235,16 @@ class GpuSession(BaseSession):
         finally:
             self._callers.give(caller)
 
-    def _run(self, inputs: Mapping[str, Any], given: Mapping[str, Any], *, timed: bool) -> _Ran:
+    def _run(self, inputs: Mapping[str, Any], given: Mapping[str, Any], *, over: bool, timed: bool) -> _Ran:
         with contextlib.suppress(NoRoomError):  # then there is one caller at a time from here on
-            return self._run_once(inputs, given, timed=timed)
+            return self._run_once(inputs, given, over=over, timed=timed)
         try:
-            return self._run_once(inputs, given, timed=timed)
+            return self._run_once(inputs, given, over=over, timed=timed)
         except NoRoomError:
             self._callers.limit(MOST_CALLERS)  # it does not fit alone either
             raise
 
-    def _run_once(self, inputs: Mapping[str, Any], given: Mapping[str, Any], *, timed: bool) -> _Ran:
+    def _run_once(self, inputs: Mapping[str, Any], given: Mapping[str, Any], *, over: bool, timed: bool) -> _Ran:
         caller = self._callers.take()
         try:
             with self.context.current():
@@ -234,8 +254,13 @@ class GpuSession(BaseSession):
                 caller.order(stream)
                 launches = shaped.launches
                 shapes = launches.bound.output_shapes
-                outputs = make_outputs(self.context, self.signature, shapes, operands, given, stream)
+                states = self._places(inputs, operands) if over else {}
+                outputs = make_outputs(self.context, self.signature, shapes, operands, given, states, stream)
                 addresses, is_reading = self._place(caller, launches, operands, outputs, stream)
+                for output, number in self.executable.shared:
+                    to, source = addresses[len(operands) + output], addresses[number]
+                    if to != source:
+                        self._driver.copy(to, source, outputs[output].nbytes, stream)
                 ns = self._execute(shaped, addresses, stream, timed=timed)
                 # other libraries know nothing of this stream, and may have their arrays back after the call
                 is_reading |= any(o.origin == "device" for o in operands)
@@ -250,6 +275,11 @@ class GpuSession(BaseSession):
             raise
         finally:
             self._callers.give(caller)
+
+    def _places(self, inputs: Mapping[str, Any], operands: Sequence[Operand]) -> dict[str, tuple[Any, Operand]]:
+        """The states, by the names of what they become."""
+        inside, outside = self.signature.inputs, self.signature.outputs
+        return {outside[o].name: (inputs[inside[i].name], operands[i]) for o, i in self.executable.shared}
 
     def _stream(self, caller: _Caller, inputs: Mapping[str, Any]) -> int:
         if any(is_cuda_tensor(v) for v in inputs.values()):

@@ -1,7 +1,8 @@
 """Attention of grouped queries over a cache of keys and values, as language models are exported with.
 
 The cache's used length differs from sequence to sequence: `seqlens_k` says it, at run time. Present keys are the
-past ones up to there, then the new ones, then zeros.
+past ones up to there, then the new ones, then zeros. Where past and present are one memory, the model's state, the new
+ones are written there and nothing else is, as ONNX Runtime does; `total_sequence_length` elements of it are read.
 """
 
 from __future__ import annotations
@@ -47,6 +48,9 @@ def group_query_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
     if node.attr_int("do_rotary", 0):
         q, k = _rotated(e, node, q, k, start)
     k, v = _present(e, node, k, start, 3), _present(e, node, v, start, 4)
+    present = k, v
+    if _is_state(node):
+        k, v = (_used(e, node, x) for x in present)
     scale = node.attr_float("scale", 0.0) or 1 / math.sqrt(size)
     scores = e.map(graph.mul, heads.scores(e, q, k), scale)
     if (cap := node.attr_float("softcap", 0.0)) != 0.0:
@@ -56,10 +60,10 @@ def group_query_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
     weights = _softmax(e, node, scores, heads)
     y = without_heads(e, heads.mixed(e, weights, v))
     if not node.wants(3) or not node.attr_int("qk_output", 0):
-        return y, k, v, None
+        return y, *present, None
     if node.attr_int("qk_output") == 1:  # scores, and 0 where there is nothing to see
         weights = e.select(e.map(graph.eq, scores, -math.inf), 0.0, scores)
-    return y, k, v, e.cast(heads.merge(e, weights), elem_of(q))
+    return y, *present, e.cast(heads.merge(e, weights), elem_of(q))
 
 
 def _check(node: Node) -> None:
@@ -80,6 +84,19 @@ def _check(node: Node) -> None:
 
 def _has_past(node: Node) -> bool:
     return node.has(3) and node.type(3).shape[2] != 0
+
+
+def _is_state(node: Node) -> bool:
+    states = [node.has(i) and node.is_state(i, output) for i, output in ((3, 1), (4, 2))]
+    if states[0] != states[1]:
+        raise node.error("of past_key and past_value one alone is a state")
+    return states[0]
+
+
+def _used(e: Emitter, node: Node, cache: Value) -> Value:
+    """The steps of a cache that are there at all."""
+    (total,) = node.dims(6, "total_sequence_length")
+    return e.slice(cache, 2, 0, total)
 
 
 def _separate(e: Emitter, node: Node) -> tuple[Value, Value, Value]:
@@ -137,6 +154,11 @@ def _present(e: Emitter, node: Node, new: Value, start: Value, i: int) -> Value:
             raise node.unsupported(f"without past keys, total_sequence_length must be {steps}, got {total}")
         return new
     past = node.value(e, i)
+    if _is_state(node):
+        e.require("at_most", total, shape_of(past)[2], "steps of the cache")
+        e.require("at_most", steps, total, "steps")
+        at = e.map(graph.add, e.iota((1, 1, steps, 1), 2), start)
+        return e(graph.scatter_along, past, e.broadcast(at, shape_of(new)), new, axis=2)
     capacity = greater(shape_of(past)[2], total, e.ranges)
     grown = capacity - shape_of(past)[2]  # nothing, or all new steps
     e.require("at_most", grown, steps, "steps after the past")

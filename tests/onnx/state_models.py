@@ -1,0 +1,69 @@
+"""A decoder whose caches are its state, and calls of it."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+HEADS, GROUPS, SIZE, CAPACITY = 4, 2, 16, 24
+STATE = {"past.*": "present.*"}
+FLOAT, INT = TensorProto.FLOAT, TensorProto.INT64
+
+
+def decoder(layers=2, extra=(), outputs=(), **attributes):
+    """Layers of attention with a residual, as exporters write them: a mask says how long sequences are."""
+    rng, width = np.random.default_rng(0), HEADS * SIZE
+    steps, cache = ["batch", "steps"], ["batch", GROUPS, "capacity", SIZE]
+    angles = np.arange(CAPACITY)[:, None] / 10 ** np.linspace(0, 2, SIZE // 2)
+    weights = {"cos": np.cos(angles), "sin": np.sin(angles), "axis": np.array([1]), "one": np.array(1)}
+    inputs = [helper.make_tensor_value_info("x", FLOAT, [*steps, width])]
+    inputs.append(helper.make_tensor_value_info("mask", INT, ["batch", "total"]))
+    nodes = [
+        helper.make_node("ReduceSum", ["mask", "axis"], ["count"], keepdims=1),
+        helper.make_node("Sub", ["count", "one"], ["last"]),
+        helper.make_node("Cast", ["last"], ["seqlens"], to=TensorProto.INT32),
+        helper.make_node("Shape", ["mask"], ["sizes"]),
+        helper.make_node("Gather", ["sizes", "one"], ["total_i64"]),
+        helper.make_node("Cast", ["total_i64"], ["total"], to=TensorProto.INT32),
+    ]
+    made, x = [], "x"
+    for i in range(layers):
+        names = [f"{what}{i}" for what in ("q", "k", "v")]
+        for name, size in zip(names, (width, GROUPS * SIZE, GROUPS * SIZE), strict=True):
+            weights[f"w{name}"] = rng.standard_normal((width, size)) / 8
+            nodes.append(helper.make_node("MatMul", [x, f"w{name}"], [name]))
+        kept = [f"past.{i}.key", f"past.{i}.value"]
+        inputs += [helper.make_tensor_value_info(name, FLOAT, cache) for name in kept]
+        grown = [name.replace("past", "present") for name in kept]
+        made += [helper.make_tensor_value_info(n, FLOAT, ["batch", GROUPS, "grown", SIZE]) for n in grown]
+        nodes.append(
+            helper.make_node(
+                "GroupQueryAttention", [*names, *kept, "seqlens", "total", "cos", "sin"], [f"a{i}", *grown],
+                domain="com.microsoft", num_heads=HEADS, kv_num_heads=GROUPS, do_rotary=1, **attributes,
+            )
+        )  # fmt: skip
+        nodes.append(helper.make_node("Add", [x, f"a{i}"], [f"x{i}"]))
+        x = f"x{i}"
+    nodes += [helper.make_node("Identity", [x], ["y"]), *extra]
+    made = [helper.make_tensor_value_info("y", FLOAT, [*steps, width]), *made, *outputs]
+    initial = [
+        numpy_helper.from_array(w.astype(np.int64 if n in ("axis", "one") else np.float32), n)
+        for n, w in weights.items()
+    ]
+    graph = helper.make_graph(nodes, "decoder", inputs, made, initial)
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def calls(lengths, *steps):
+    """A prompt of sequences of some lengths, and tokens after it: inputs, and how long sequences are by then."""
+    rng, lengths = np.random.default_rng(1), np.array(lengths) - steps[0]
+    for n in steps:
+        lengths = lengths + n
+        mask = (np.arange(lengths.max()) < lengths[:, None]).astype(np.int64)
+        yield {"x": rng.standard_normal((len(lengths), n, HEADS * SIZE), np.float32), "mask": mask}, lengths
+
+
+def caches(batch, layers=2):
+    shape = (batch, GROUPS, CAPACITY, SIZE)
+    return {f"past.{i}.{what}": np.zeros(shape, np.float32) for i in range(layers) for what in ("key", "value")}

@@ -1,0 +1,222 @@
+"""Caches that are a model's state: written in place, by sessions that own them."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper
+
+import graphfuse
+from graphfuse.cli import main
+from graphfuse.errors import FileError, InputError, UnsupportedError, UsageError
+from tests.onnx.state_models import CAPACITY, FLOAT, GROUPS, HEADS, SIZE, STATE, caches, calls, decoder
+
+
+def by_onnxruntime(model, batch, given):
+    """What it returns, from caches as long as ours."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    state = caches(batch)
+    names = [o.name for o in session.get_outputs()]
+    for feed in given:
+        found = dict(zip(names, session.run(None, {**feed, **state}), strict=True))
+        state = {name: found[name.replace("past", "present")] for name in state}
+        yield found["y"], state
+
+
+@pytest.mark.parametrize("device", ["cpu", "emulator"])
+@pytest.mark.parametrize("attributes", [{}, {"local_window_size": 5}], ids=["all", "window"])
+def test_a_conversation(device, attributes):
+    """A prompt, tokens, and a chunk: every result is ONNX Runtime's, and nothing is copied."""
+    model = decoder(**attributes)
+    compiled = graphfuse.compile(model, state=STATE, device=device)
+    session = graphfuse.Session(compiled, {"batch": 1, "capacity": CAPACITY})
+    steps = list(calls([7], 7, 1, 1, 4))
+    wanted = by_onnxruntime(model, 1, [feed for feed, _ in steps])
+    for (feed, lengths), (y, state) in zip(steps, wanted, strict=True):
+        found = session(feed)
+        assert list(found) == ["y"]
+        np.testing.assert_allclose(np.asarray(found["y"]), y, rtol=1e-4, atol=1e-5)
+        for name, array in session.state().items():
+            np.testing.assert_allclose(array[0, :, : lengths[0]], state[name][0, :, : lengths[0]], rtol=1e-4, atol=1e-5)
+            assert not array[0, :, lengths[0] :].any()
+
+
+def test_ragged_sequences():
+    model = decoder()
+    session = graphfuse.Session(graphfuse.compile(model, state=STATE), {"batch": 3, "capacity": CAPACITY})
+    steps = list(calls([9, 4, 1], 1, 1, 1))
+    wanted = by_onnxruntime(model, 3, [feed for feed, _ in steps])
+    for (feed, _), (y, _) in zip(steps, wanted, strict=True):
+        np.testing.assert_allclose(session(feed)["y"], y, rtol=1e-4, atol=1e-5)
+
+
+def test_the_arrays_stay_where_they_are():
+    """And a call that gives them itself gets new ones, unless it says otherwise."""
+    compiled = graphfuse.compile(decoder(), state=STATE)
+    assert sorted(compiled.executable.shared) == [(1, 2), (2, 3), (3, 4), (4, 5)]
+    assert not any(step.kernel == "copy_bytes" for _, step in compiled.executable.plan.walk())
+    ((feed, _),) = calls([5], 5)
+    state = caches(1)
+    fresh = compiled({**feed, **state})
+    assert not any(array.any() for array in state.values())
+    placed = compiled.session.run({**feed, **state}, over=True)
+    for name, array in state.items():
+        assert placed[name.replace("past", "present")] is array
+        assert (array == fresh[name.replace("past", "present")]).all()
+    with pytest.raises(
+        InputError, match=r"past.0.key.*expected a contiguous array to write over, found one that is not"
+    ):
+        compiled.session.run({**feed, **state, "past.0.key": np.asfortranarray(state["past.0.key"])}, over=True)
+
+
+def test_arrays_elsewhere():
+    """States of a GPU's session are there: what is on the host cannot be written over."""
+    compiled = graphfuse.compile(decoder(1), state=STATE, device="emulator")
+    ((feed, _),) = calls([5], 5)
+    with pytest.raises(InputError, match="what becomes output 'present.0.key': expected a contiguous array on"):
+        compiled.session.run({**feed, **caches(1, 1)}, over=True)
+
+
+def test_sessions(tmp_path):
+    compiled = graphfuse.compile(decoder(), state=STATE)
+    session = graphfuse.Session(compiled, {"batch": 1, "capacity": CAPACITY})
+    (prompt, _), (first, _), (second, _) = calls([6], 6, 1, 1)
+    session(prompt)
+    other = session.fork()
+    session.save(tmp_path / "state.npz")
+    y = session(first)["y"]
+    assert (other(first)["y"] == y).all()
+    assert (session(second)["y"] == other(second)["y"]).all()
+    session.load(tmp_path / "state.npz")
+    assert (session(first)["y"] == y).all()
+    session.reset()
+    assert not any(array.any() for array in session.state().values())
+    again = graphfuse.Session(compiled, {"batch": 1, "capacity": CAPACITY})
+    assert (session(prompt)["y"] == again(prompt)["y"]).all()
+
+
+def test_artifacts_keep_it(tmp_path):
+    graphfuse.compile(decoder(), state=STATE).save(tmp_path / "d.gfx")
+    session = graphfuse.Session(graphfuse.load(tmp_path / "d.gfx"), {"batch": 1, "capacity": CAPACITY})
+    assert session(next(calls([3], 3))[0])["y"].shape == (1, 3, HEADS * SIZE)
+
+
+def test_what_does_not_fit(tmp_path):
+    """One error, and the state is what it was."""
+    compiled = graphfuse.compile(decoder(), state=STATE)
+    session = graphfuse.Session(compiled, {"batch": 1, "capacity": CAPACITY})
+    ((prompt, _),) = calls([6], 6)
+    session(prompt)
+    before = session.state()
+    ((long, _),) = calls([CAPACITY + 1], CAPACITY + 1)
+    with pytest.raises(InputError, match="steps of the cache"):
+        session(long)
+    ((two, _),) = calls([5, 4], 2)
+    with pytest.raises(InputError, match="batch"):
+        session(two)
+    with pytest.raises(InputError, match="input 'past.0.key' is the session's own"):
+        session({**prompt, "past.0.key": before["past.0.key"]})
+    with pytest.raises(InputError, match=r"state 'past.0.key': expected float32 of shape \(1, 2, 24, 16\)"):
+        session.restore({**before, "past.0.key": before["past.0.key"][..., :3]})
+    with pytest.raises(InputError, match="state: expected arrays for past.0.key, past.0.value, .* found none"):
+        session.restore({})
+    (tmp_path / "no").write_bytes(b"PK\x03\x04 nothing")
+    with pytest.raises(FileError, match="not a session's state"):
+        session.load(tmp_path / "no")
+    small = graphfuse.Session(compiled, {"batch": 1, "capacity": CAPACITY - 1})
+    small.save(tmp_path / "small.npz")
+    with pytest.raises(FileError, match="state 'past.0.key': expected 3072 bytes, found 2944 bytes"):
+        session.load(tmp_path / "small.npz")
+    for name, array in session.state().items():
+        assert (array == before[name]).all()
+
+
+def test_two_calls_at_once():
+    compiled = graphfuse.compile(decoder(), state=STATE)
+    session = graphfuse.Session(compiled, {"batch": 1, "capacity": CAPACITY})
+    ((prompt, _),) = calls([6], 6)
+    session(prompt)
+    entered, leave, run = threading.Event(), threading.Event(), compiled.session.run
+
+    def waits(*args, **kw):
+        entered.set()
+        leave.wait(10)
+        return run(*args, **kw)
+
+    compiled.session.run = waits
+    thread = threading.Thread(target=session, args=(prompt,))
+    thread.start()
+    entered.wait(10)
+    with pytest.raises(UsageError, match="the session is in another call, which reads and writes the same state"):
+        session(prompt)
+    leave.set()
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({"past.9.key": "present.0.key"}, "state: the model has no input 'past.9.key'"),
+        ({"past.0.key": "future"}, "state: the model has no output 'future'"),
+        ({"pasta*": "present*"}, "expected patterns with `\\*`, and inputs that fit the first"),
+        ({"past.0.key": "y"}, "of past_key and past_value one alone is a state|expected the same"),
+        ({"past.*": "present.0.key"}, "expected patterns with `\\*`"),
+        (
+            {"past.0.key": "present.0.key", "past.0.value": "present.0.key"},
+            "state: an output is what two inputs become",
+        ),
+        ({"past.0.key": 3}, "state: 'past.0.key': expected a name"),
+    ],
+)
+def test_states_that_are_none(state, message):
+    with pytest.raises(graphfuse.GraphfuseError, match=message):
+        graphfuse.compile(decoder(1), state=state)
+
+
+def test_a_state_that_is_read_afterwards():
+    """Its old elements are wanted, so it cannot be written in place: nothing is copied in silence."""
+    extra = [helper.make_node("Add", ["past.0.key", "present.0.key"], ["both"])]
+    outputs = [helper.make_tensor_value_info("both", FLOAT, ["batch", GROUPS, "capacity", SIZE])]
+    with pytest.raises(UnsupportedError, match=r"state: 'present.0.key' cannot be written over 'past.0.key'"):
+        graphfuse.compile(decoder(1, extra, outputs), state=STATE)
+
+
+@pytest.mark.parametrize(
+    ("dims", "message"),
+    [
+        ({"batch": 1}, "dims: 'capacity', a dim of the state, has no number"),
+        ({"batch": 1, "capacity": 8, "steps": 1}, "dims: no state has a dim 'steps'; their dims are batch, capacity"),
+        ({"batch": 0, "capacity": 8}, "dims: 'batch': expected 1..1048576, got 0"),
+    ],
+)
+def test_dims_of_a_session(dims, message):
+    compiled = graphfuse.compile(decoder(1), state=STATE)
+    with pytest.raises(UsageError, match=message):
+        graphfuse.Session(compiled, dims)
+
+
+def test_a_model_without_state():
+    with pytest.raises(UsageError, match="the model has no state: expected one compiled with `state`"):
+        graphfuse.Session(graphfuse.compile(decoder(1)), {})
+
+
+def test_the_command_line(tmp_path, capsys):
+    onnx.save(decoder(1), tmp_path / "d.onnx")
+    model, out = str(tmp_path / "d.onnx"), str(tmp_path / "d.gfx")
+    assert main(["compile", model, "--state", "past.*=present.*", "-o", out]) == 0
+    assert graphfuse.load(out).executable.shared == ((1, 2), (2, 3))
+    for words, message in (
+        (["compile", model, "--state", "past.0.key", "-o", out], "--state: expected INPUT=OUTPUT, got 'past.0.key'"),
+        (
+            ["compile", out, "--recompile", "--state", "a=b", "-o", out],
+            "--recompile: an artifact has the states it was",
+        ),
+    ):
+        assert main(words) != 0
+        assert message in capsys.readouterr().err
