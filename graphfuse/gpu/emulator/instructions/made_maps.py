@@ -115,7 +115,7 @@ def fence(d: Decoder) -> Step:
         for at, slot in zip(g.flat(address(g)).tolist(), g.slots.tolist(), strict=True):
             place = at - BASE
             if place in machine.made_maps:
-                machine.made_maps[place].add(machine.ctas[slot])
+                machine.made_maps[place].add(machine.ctas[int(slot)])
 
     return step
 
