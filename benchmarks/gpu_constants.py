@@ -6,6 +6,7 @@ eager torch and Inductor in the same rounds, behind a look at their results.
     tables      updates of few places: `MANY`, `MOST`, `GROUP` and `AMONG_PLACES` of `gpu_scatter`
     scatters    elements that go to rows or columns of their own: constants of `gpu_whole_scatter`
     columns     reductions of columns: `COLUMNS` of `gpu_tiles`, `NARROW` of `split_long_sums`
+    vectors     products of a vector with the rows of a matrix: `LONG_VECTOR` of `split_long_sums`
     windows     convolutions whose pixels are few bytes: `FEW_COLUMNS` of `gpu_contraction`; with all to threads, with
                 none, and without copies that move pixels apart
 
@@ -74,6 +75,10 @@ WAYS: Mapping[str, Ways] = {
         "narrow 1": lambda: patch.object(split_long_sums, "NARROW", 1),
         "narrow 4": lambda: patch.object(split_long_sums, "NARROW", 4),
     },
+    "vectors": {
+        "in parts": lambda: patch.object(split_long_sums, "LONG_VECTOR", split_long_sums.LONG_DEPTH),
+        "whole": lambda: patch.object(split_long_sums, "LONG_VECTOR", ALL),
+    },
     "windows": {
         "threads": lambda: patch.object(gpu_contraction, "FEW_COLUMNS", ALL),
         "tma": lambda: patch.object(gpu_contraction, "FEW_COLUMNS", 0),
@@ -84,7 +89,10 @@ WAYS: Mapping[str, Ways] = {
 
 def cases(name: str) -> Iterator[Case]:
     """Of a set."""
-    yield from {"tables": _updates, "scatters": _scatters, "columns": _columns, "windows": _convolutions}[name]()
+    made = {
+        "tables": _updates, "scatters": _scatters, "columns": _columns, "vectors": _vectors, "windows": _convolutions,
+    }  # fmt: skip
+    yield from made[name]()
 
 
 def _updates() -> Iterator[Case]:
@@ -131,6 +139,18 @@ def _columns() -> Iterator[Case]:
         # of several that are equal any may be found
         seen = {"seen": lambda found, x=x: x.gather(0, found[None])} if kind == "argmax" else {}
         yield Case(f"{kind} of {shape} {dtype}", fn, (x,), **seen)
+
+
+def _product(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return functional.linear(x, w)
+
+
+def _vectors() -> Iterator[Case]:
+    shapes = ((3, 9001), (32, 4096), (1000, 2048), (17, 33_333), (131, 14_336), (1024, 14_336))
+    deep = ((1, 70_001), (7, 65_536), (60, 131_072), (100, 65_536), (2, 400_000))
+    for (rows, depth), dtype in product((*shapes, *deep), (torch.float32, torch.bfloat16)):
+        w, x = (torch.randn(*shape, device="cuda").to(dtype) for shape in ((rows, depth), (1, depth)))
+        yield Case(f"{rows} rows of {depth} {dtype}", _product, (x, w))
 
 
 def _convolutions() -> Iterator[Case]:

@@ -25,7 +25,7 @@ func @multiply_in_parts(%x: tensor<16x8192xf16>, %w: tensor<8192x64xf16>) {
   %v0 = graph.contract(%x, %w) {spec = "mk,kn->mn"} : tensor<16x64xf16>
   return(%v0)
 }
-func @multiply_in_parts__batch(%x: tensor<3x8192xf32>, %w: tensor<3x8192xf32>) {
+func @multiply_in_parts__batch(%x: tensor<3x65536xf32>, %w: tensor<3x65536xf32>) {
   %v0 = graph.contract(%x, %w) {spec = "bp,bp->b"} : tensor<3xf32>
   return(%v0)
 }
@@ -213,9 +213,9 @@ func @multiply_in_parts(%x: tensor<16x8192xf16>, %w: tensor<8192x64xf16>) {
   return(%v4)
 }
 
-func @multiply_in_parts__batch(%x: tensor<3x8192xf32>, %w: tensor<3x8192xf32>) {
-  %v0 = graph.reshape(%x) {shape = [3, 32, 256]} : tensor<3x32x256xf32>
-  %v1 = graph.reshape(%w) {shape = [3, 32, 256]} : tensor<3x32x256xf32>
+func @multiply_in_parts__batch(%x: tensor<3x65536xf32>, %w: tensor<3x65536xf32>) {
+  %v0 = graph.reshape(%x) {shape = [3, 32, 2048]} : tensor<3x32x2048xf32>
+  %v1 = graph.reshape(%w) {shape = [3, 32, 2048]} : tensor<3x32x2048xf32>
   %v2 = graph.contract(%v0, %v1) {elem = f32, spec = "bqp,bqp->qb"} : tensor<32x3xf32>
   %v3 = graph.reduce(%v2) {axes = [0], kind = "sum"} : tensor<3xf32>
   return(%v3)

@@ -70,6 +70,9 @@ SHORTEST_ROW = 256
 """Elements of a row that is worth a program."""
 LONG_DEPTH = 2048
 """k of a product that may be split."""
+LONG_VECTOR = 1 << 15
+"""The same of a product with a vector for each of whose results a program reads a row: 32 rows of 4,096 take one kernel
+1.5 us, two 2.7; 17 of 33,333 5.5 and 3.3 (H200: `benchmarks.gpu_constants --only vectors`)."""
 LEAST_DEPTH = 256
 """k of a part."""
 CONVERTING, CONVERTED_DEPTH = 8, 512
@@ -553,13 +556,15 @@ def multiply_in_parts(op: Op, programs: Programs) -> Replacement | None:
         programs.most([sizes[c] for c in out if (c in lhs, c in rhs) == where])
         for where in ((True, False), (False, True), (True, True))
     )
-    side = LINE if 1 in (rows, columns) else TILE
+    is_vector = 1 in (rows, columns)
+    of_rows = is_vector and _in_rows(*((b, rhs) if rows == 1 else (a, lhs)), summed)
+    side, long = (1, LONG_VECTOR) if of_rows else (LINE if is_vector else TILE, LONG_DEPTH)
     busy = batch * -(-rows // side) * -(-columns // side)
     boxed = tensor_of(a).elem == tensor_of(b).elem and tensor_of(a).elem.bytes <= 2
-    share = programs.share if boxed and 1 not in (rows, columns) else 1
+    share = programs.share if boxed and not is_vector else 1
     converted = side == TILE and tensor_of(a).elem != tensor_of(b).elem
     count, least = (CONVERTING * programs.count, CONVERTED_DEPTH) if converted else (programs.count, LEAST_DEPTH)
-    if not isinstance(depth, int) or depth < LONG_DEPTH or busy == 0 or tensor_of(op.result).elem == BOOL:
+    if not isinstance(depth, int) or depth < long or busy == 0 or tensor_of(op.result).elem == BOOL:
         return None
     parts = programs.parts(rows, columns, batch, depth, tensor_of(a).elem) if share > 1 else None
     if parts is None and 2 * busy * share > count:
@@ -575,6 +580,16 @@ def multiply_in_parts(op: Op, programs: Programs) -> Replacement | None:
     if parts == 1 or _is_reduced(a) or _is_reduced(b):
         return None
     return cast_to(_sum_of_parts(op, ((a, lhs), (b, rhs)), out, k, parts), tensor_of(op.result).elem)
+
+
+def _in_rows(matrix: Value, labels: str, summed: Sequence[str]) -> bool:
+    """Whether what lies side by side in a matrix's memory is summed."""
+    inner = [labels[i] for i, size in enumerate(tensor_of(matrix).shape) if size != 1]
+    while (op := made_by(matrix, graph.permute)) is not None:
+        matrix, perm = op.operands[0], attr_ints(op, "perm")
+        labels = "".join(labels[perm.index(i)] for i in range(len(perm)))
+        inner = [c for c in labels if c in inner]
+    return bool(inner) and inner[-1] in summed
 
 
 def _sum_of_parts(op: Op, factors: Sequence[tuple[Value, str]], out: str, k: str, parts: int) -> Value:
