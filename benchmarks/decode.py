@@ -1,0 +1,255 @@
+"""One step of a Llama that writes a token: weights that stay, a cache that is written in place and read.
+
+    python -m benchmarks.decode [--only 1b,8b] [--batches 1,16] [--keys 1024] [--layers N] [--json FILE]
+    python -m benchmarks.decode --dry          no GPU: small ones on the CPU, compared with eager
+
+Random weights in bf16, in the shapes of Llama-3.2-1B, 3B and Llama-3.1-8B, or their first `--layers`, under
+`torch.compile`. `bound` is the part of the copy bandwidth, measured in the same run, that the bytes of weights and
+cache alone would need; `launches` counts kernels of one step for each layer, `copies` bytes that the driver copies.
+Times are medians of rounds in rotated order. Every model has a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks import record
+from benchmarks.gpu_timing import AGAIN, Call, Called, Timing, arguments, asked, elapsed, medians, race, twice
+from benchmarks.torch_gpu import distance, settings_of
+
+TIMING = Timing(0.05, 0.2, 5)
+SIDES = ("eager", "graphfuse", "reduce-overhead")
+COPIED = 1 << 30
+"""Bytes of the copy whose bandwidth is measured."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Of a Llama."""
+
+    width: int
+    layers: int
+    heads: int
+    groups: int
+    size: int
+    hidden: int
+    words: int = 128_256
+    tied: bool = True
+
+
+SHAPES = {
+    "1b": Shape(2048, 16, 32, 8, 64, 8192),
+    "3b": Shape(3072, 28, 24, 8, 128, 8192),
+    "8b": Shape(4096, 32, 32, 8, 128, 14336, tied=False),
+}
+SMALL = Shape(64, 2, 4, 2, 16, 96, words=100)
+
+
+def decoder(torch: Any, shape: Shape, batch: int, keys: int) -> Any:
+    """A module whose forward takes words [batch, 1] and their position [1], and gives logits [batch, words]."""
+    from torch import nn
+    from torch.nn import functional
+
+    class Layer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            wide, narrow = shape.heads * shape.size, shape.groups * shape.size
+            self.before, self.behind = nn.RMSNorm(shape.width, 1e-5), nn.RMSNorm(shape.width, 1e-5)
+            self.q, self.k, self.v = (nn.Linear(shape.width, n, bias=False) for n in (wide, narrow, narrow))
+            self.o = nn.Linear(wide, shape.width, bias=False)
+            self.gate, self.up = (nn.Linear(shape.width, shape.hidden, bias=False) for _ in range(2))
+            self.down = nn.Linear(shape.hidden, shape.width, bias=False)
+            cache = torch.zeros(batch, shape.groups, keys, shape.size)
+            self.register_buffer("keys", torch.randn_like(cache))
+            self.register_buffer("values", torch.randn_like(cache))
+
+        def forward(self, x: Any, at: Any, turns: tuple[Any, Any], mask: Any) -> Any:
+            y = self.before(x)
+            q, k, v = (p(y).view(batch, 1, -1, shape.size).transpose(1, 2) for p in (self.q, self.k, self.v))
+            self.keys.index_copy_(2, at, turned(k, *turns))
+            self.values.index_copy_(2, at, v)
+            y = functional.scaled_dot_product_attention(
+                turned(q, *turns), self.keys, self.values, attn_mask=mask, enable_gqa=True
+            )
+            x = x + self.o(y.transpose(1, 2).reshape(batch, 1, -1))
+            y = self.behind(x)
+            return x + self.down(functional.silu(self.gate(y)) * self.up(y))
+
+    def turned(x: Any, cos: Any, sin: Any) -> Any:
+        first, second = x.chunk(2, -1)
+        return x * cos + torch.cat((-second, first), -1) * sin
+
+    class Decoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = nn.Embedding(shape.words, shape.width)
+            self.layers = nn.ModuleList(Layer() for _ in range(shape.layers))
+            self.norm, self.head = nn.RMSNorm(shape.width, 1e-5), nn.Linear(shape.width, shape.words, bias=False)
+            if shape.tied:
+                self.head.weight = self.embedding.weight
+            angles = torch.arange(keys)[:, None] / 5e5 ** (torch.arange(0, shape.size, 2) / shape.size)
+            self.register_buffer("cos", angles.cos().repeat(1, 2))
+            self.register_buffer("sin", angles.sin().repeat(1, 2))
+
+        def forward(self, words: Any, at: Any) -> Any:
+            x, mask = self.embedding(words), (torch.arange(keys, device=at.device) <= at)[None, None, None]
+            turns = self.cos[at], self.sin[at]
+            for layer in self.layers:
+                x = layer(x, at, turns, mask)
+            return self.head(self.norm(x))[:, 0]
+
+    torch.manual_seed(record.SEED)
+    return Decoder().eval()
+
+
+def bytes_read(module: Any, shape: Shape) -> int:
+    """Of a step: all weights but the embedding's, which is read for few words, and the cache."""
+    tensors = {id(p): p for p in [*module.parameters(), *module.buffers()]}
+    if not shape.tied:
+        tensors.pop(id(module.embedding.weight))
+    return sum(t.nbytes for t in tensors.values())
+
+
+def measure(name: str, batch: int, keys: int, layers: int) -> dict[str, Any]:
+    """One row."""
+    import torch
+
+    shape = replace(SHAPES[name], layers=layers or SHAPES[name].layers)
+    row: dict[str, Any] = {
+        "model": name, "layers": shape.layers, "batch": batch, "keys": keys, "gpu": torch.cuda.get_device_name(),
+        "notes": [],
+    }  # fmt: skip
+    with torch.device("cuda"):
+        module = decoder(torch, shape, batch, keys).bfloat16()
+        words, at = torch.randint(0, shape.words, (batch, 1)), torch.tensor([keys - 1])
+    row["bytes"] = bytes_read(module, shape)
+    steps: dict[str, Call] = {}
+    for side in SIDES:
+        try:
+            settings = settings_of(side)
+            torch._dynamo.reset()
+            called = torch.compile(module, **settings) if settings is not None else module
+
+            def step(called: Any = called) -> Any:
+                torch.compiler.cudagraph_mark_step_begin()
+                with torch.no_grad():
+                    return called(words, at)
+
+            start = time.perf_counter()
+            for _ in range(4):
+                found = step()
+            torch.cuda.synchronize()
+            row.setdefault("compile_s", {})[side] = time.perf_counter() - start
+            found = found.float().clone()
+            if side == "eager":
+                wanted = found
+            row.setdefault("error", {})[side] = distance([found], [wanted])
+            row.setdefault("launches", {})[side], row.setdefault("copies", {})[side] = counted(torch, step)
+            steps[side] = step
+        except Exception as e:  # noqa: BLE001  # the others are worth measuring
+            text = str(e).strip().splitlines()
+            row["notes"].append(f"{side}: {type(e).__name__}: {text[0][:300] if text else ''}")
+    a, b = (torch.empty(COPIED, dtype=torch.uint8, device="cuda") for _ in range(2))
+    elapsed(lambda: a.copy_(b), 20)
+    row["copy_tb_s"] = 2 * COPIED / elapsed(lambda: a.copy_(b), 100) / 1e9
+    row["ms"] = medians(race({s: Called(step, asleep=False) for s, step in twice(steps).items()}, TIMING))
+    row["bound"] = {s: row["bytes"] / row["copy_tb_s"] / 1e9 / ms for s, ms in row["ms"].items()}
+    if ours := row["ms"].get("graphfuse"):
+        row["ratio"] = {s: ms / ours for s, ms in row["ms"].items() if s != "graphfuse" and not s.endswith(AGAIN)}
+    return row
+
+
+def counted(torch: Any, step: Call) -> tuple[int, int]:
+    """The kernels of a step, and how many copies the driver makes."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+        step()
+        torch.cuda.synchronize()
+    names = [e.name for e in profile.events() if e.device_type == torch.autograd.DeviceType.CUDA]
+    copies = sum(n.startswith(("Memcpy", "Memset")) for n in names)
+    return len(names) - copies, copies
+
+
+def report(row: Mapping[str, Any]) -> str:
+    """One line, and what went wrong."""
+    text = f"{row['model']} {row.get('layers', '')} layers, batch {row['batch']}, {row['keys']} keys:"
+    for part, form in (
+        ("ms", "{:.3f}"),
+        ("ratio", "{:.2f}"),
+        ("bound", "{:.2f}"),
+        ("launches", "{}"),
+        ("copies", "{}"),
+    ):
+        found = row.get(part, {})
+        text += f" {part} " + ", ".join(f"{side} {form.format(v)}" for side, v in found.items() if AGAIN not in side)
+    return text + "".join(f"\n    {note}" for note in row.get("notes", []))
+
+
+def dry() -> bool:
+    """A small one in f32 on the CPU, compared with eager, at several positions."""
+    import torch
+
+    good = True
+    for batch in (1, 3):
+        eager, module = (decoder(torch, SMALL, batch, 24) for _ in range(2))
+        called = torch.compile(module, **settings_of("graphfuse") or {})
+        with torch.no_grad():
+            for at in (0, 5, 23):
+                words, where = torch.randint(0, SMALL.words, (batch, 1)), torch.tensor([at])
+                error = distance([called(words, where)], [eager(words, where)])
+                good &= error < 1e-3
+                print(f"batch {batch}, position {at}: {error:.1e}")
+        good &= all(torch.allclose(a, b, atol=1e-4) for a, b in zip(eager.buffers(), module.buffers(), strict=True))
+    return good
+
+
+def main() -> int:
+    """Every row in a process of its own."""
+    parser = arguments(__doc__, budget=600, dry=True)
+    parser.add_argument("--batches", default="1,16")
+    parser.add_argument("--keys", type=int, default=1024)
+    parser.add_argument("--layers", type=int, default=0, help="of each model; all of them")
+    parser.add_argument("--worker", nargs=2, metavar=("MODEL", "BATCH"))
+    args = parser.parse_args()
+    if args.dry:
+        return 0 if dry() else 1
+    if args.worker:
+        print(json.dumps(measure(args.worker[0], int(args.worker[1]), args.keys, args.layers)))
+        return 0
+    rows: list[dict[str, Any]] = []
+    deadline = time.perf_counter() + args.budget
+    for name in SHAPES:
+        for batch in args.batches.split(",") if asked(name, args.only) else ():
+            if (left := deadline - time.perf_counter()) < 20:
+                continue
+            rows.append(in_a_process(name, batch, args.keys, args.layers, left))
+            print(report(rows[-1]), flush=True)
+            if args.json:
+                record.write(args.json, rows)
+    return 0
+
+
+def in_a_process(name: str, batch: str, keys: int, layers: int, seconds: float) -> dict[str, Any]:
+    """What another process of this file measured."""
+    row: dict[str, Any] = {"model": name, "batch": int(batch), "keys": keys}
+    sizes = ["--keys", str(keys), "--layers", str(layers)]
+    command = [sys.executable, "-m", "benchmarks.decode", "--worker", name, batch, *sizes]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return {**row, "notes": [f"stopped after {seconds:.0f} s"]}
+    if done.returncode:
+        return {**row, "notes": done.stderr.strip().splitlines()[-3:]}
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
