@@ -159,6 +159,23 @@ def launches(found: dict[str, Any]) -> None:
         print(f"| {row['case']} | {row['way']}{wrong} | {row['us']:.2f} | {row['host_us']:.2f} |")
 
 
+def steps(found: dict[str, Any]) -> None:
+    """What a token costs."""
+    heading("One token", found)
+    print(
+        "Milliseconds of a step by `torch.compile`, ours and Inductor's under `reduce-overhead`; the part of the copy "
+        "bandwidth that the bytes of weights and cache need, kernels, and copies by the driver.\n"
+    )
+    print("| Llama | layers | batch | keys | eager | Inductor | graphfuse | ratio | bound | kernels | copies |")
+    print(f"|{'---|' * 11}")
+    for row in found["rows"]:
+        times = [f"{row['ms'][side]:.3f}" for side in ("eager", "reduce-overhead", "graphfuse")]
+        figures = [f"{min(row['ratio'].values()):.2f}", f"{row['bound']['graphfuse']:.2f}"]
+        counts = [str(row[what]["graphfuse"]) for what in ("launches", "copies")]
+        sizes = [str(row[size]) for size in ("model", "layers", "batch", "keys")]
+        print(f"| {' | '.join([*sizes, *times, *figures, *counts])} |")
+
+
 def functions(found: dict[str, Any]) -> None:
     """Errors of elementwise functions."""
     heading("Errors of functions", found)
@@ -264,6 +281,7 @@ RENDER = {
     "gpu_gemm_kinds": kinds,
     "gpu_gemm": products,
     "gpu_launch": launches,
+    "gpu_decode": steps,
     "gpu_functions": functions,
     "gpu_stretches": stretches,
     "population": drawn,
