@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from graphfuse.artifact import Array
 from graphfuse.errors import InputError
@@ -24,9 +25,17 @@ def check_apart(written: Mapping[str, Array]) -> None:
                 f"output {name!r}: expected an array whose elements lie apart, "
                 f"found one of shape {array.shape} with strides of {array.strides} bytes"
             )
-    for a, b in itertools.combinations(written, 2):
-        if np.may_share_memory(written[a], written[b]) and np.shares_memory(written[a], written[b]):
-            raise InputError(f"outputs {a!r} and {b!r}: expected arrays that lie apart, found some that overlap")
+    spans = sorted((*byte_bounds(array), number) for number, array in enumerate(written.values()))
+    names, arrays = list(written), list(written.values())
+    for i, (_, end, number) in enumerate(spans):
+        for begin, _, other in itertools.islice(spans, i + 1, None):
+            if begin >= end:
+                break
+            if np.shares_memory(arrays[number], arrays[other]):
+                a, b = sorted((number, other))
+                raise InputError(
+                    f"outputs {names[a]!r} and {names[b]!r}: expected arrays that lie apart, found some that overlap"
+                )
 
 
 def overlaps_itself(shape: Sequence[int], strides: Sequence[int], item: int) -> bool:
