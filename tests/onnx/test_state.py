@@ -12,7 +12,7 @@ from onnx import helper
 
 import graphfuse
 from graphfuse.cli import main
-from graphfuse.errors import FileError, InputError, UnsupportedError, UsageError
+from graphfuse.errors import FileError, IndexRangeError, InputError, UnsupportedError, UsageError
 from tests.onnx.state_models import CAPACITY, FLOAT, GROUPS, HEADS, SIZE, STATE, caches, calls, decoder
 
 
@@ -220,3 +220,18 @@ def test_the_command_line(tmp_path, capsys):
     ):
         assert main(words) != 0
         assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("last", [CAPACITY + 5, 1 << 20, -9])
+def test_lengths_that_only_a_run_knows(last):
+    """What is out of range is an error, and nothing that was written before is written over."""
+    session = graphfuse.Session(graphfuse.compile(decoder(), state=STATE), {"batch": 1, "capacity": CAPACITY})
+    (prompt, _), (first, _) = calls([6], 6, 1)
+    session(prompt)
+    before = session.state()
+    mask = first["mask"].copy()
+    mask[0, -1] += last - mask.sum()
+    with pytest.raises(IndexRangeError, match="input 'seqlens': expected"):
+        session({**first, "mask": mask})
+    for name, array in session.state().items():
+        assert (array[:, :, :6] == before[name][:, :, :6]).all()

@@ -47,7 +47,7 @@ def group_query_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
         q, k = _normed(e, node, q, 14), _normed(e, node, k, 15)
     if node.attr_int("do_rotary", 0):
         q, k = _rotated(e, node, q, k, start)
-    k, v = _present(e, node, k, start, 3), _present(e, node, v, start, 4)
+    k, v = (_present(e, node, x, start, lengths, i) for x, i in ((k, 3), (v, 4)))
     present = k, v
     if _is_state(node):
         k, v = (_used(e, node, x) for x in present)
@@ -145,7 +145,7 @@ def _rotated(e: Emitter, node: Node, q: Value, k: Value, start: Value) -> tuple[
     return rotate(e, q, cos, sin, interleaved=turned), rotate(e, k, cos, sin, interleaved=turned)
 
 
-def _present(e: Emitter, node: Node, new: Value, start: Value, i: int) -> Value:
+def _present(e: Emitter, node: Node, new: Value, start: Value, lengths: Value, i: int) -> Value:
     """The cache with the new steps [B, groups, S, D] from `start` [B, 1, 1, 1] on; input `i` is the past one."""
     steps = shape_of(new)[2]
     (total,) = node.dims(6, "total_sequence_length")
@@ -157,6 +157,8 @@ def _present(e: Emitter, node: Node, new: Value, start: Value, i: int) -> Value:
     if _is_state(node):
         e.require("at_most", total, shape_of(past)[2], "steps of the cache")
         e.require("at_most", steps, total, "steps")
+        # what has no length, which is an error, writes nothing either
+        start = e.select(e.map(graph.lt, lengths, 1), e.full((), I64, shape_of(past)[2]), start)
         at = e.map(graph.add, e.iota((1, 1, steps, 1), 2), start)
         return e(graph.scatter_along, past, e.broadcast(at, shape_of(new)), new, axis=2)
     capacity = greater(shape_of(past)[2], total, e.ranges)
