@@ -122,8 +122,11 @@ def _of_job(name: str, job: Job | Case) -> Iterator[Launch]:
         yield Launch(f"{name} {target}", func, gpu_passes(func, target), arrays, symbols)
 
 
-def _write_backwards(context: Context, pointer: Pointer, where: Array, mask: Array, value: Array) -> None:
-    write(context, pointer, *(np.broadcast_to(x, where.shape).ravel()[::-1] for x in (where, mask, value)))
+def _write_backwards(
+    context: Context, pointer: Pointer, where: Array, mask: Array, value: Array, *, relaxed: bool
+) -> None:
+    backwards = (np.broadcast_to(x, where.shape).ravel()[::-1] for x in (where, mask, value))
+    write(context, pointer, *backwards, relaxed=relaxed)
 
 
 def _same(want: Sequence[Array], got: Sequence[Array]) -> None:
