@@ -17,13 +17,11 @@ func @short_product(%x: tensor<16x1024xf16>, %w: tensor<1024x64xf16>) {
   return(%r)
 }
 
-// A program reads a row of the matrix, whichever of the two it is, and however it is written down.
-func @vector_by_rows(%x: tensor<1x8192xf16>, %w: tensor<40x8192xf16>, %u: tensor<3x40x1x8192xf16>) {
-  %t = graph.permute(%w) {perm = [1, 0]} : tensor<8192x40xf16>
-  %a = graph.contract(%x, %t) {spec = "mk,kn->mn"} : tensor<1x40xf16>
+// A program reads a row of the matrix, whichever of the two it is.
+func @vector_by_rows(%x: tensor<1x8192xf16>, %w: tensor<40x8192xf16>, %u: tensor<3x40x8192x1xf16>) {
+  %a = graph.contract(%x, %w) {spec = "mk,nk->mn"} : tensor<1x40xf16>
   %b = graph.contract(%w, %x) {spec = "nk,mk->nm"} : tensor<40x1xf16>
-  %p = graph.permute(%u) {perm = [0, 3, 2, 1]} : tensor<3x8192x1x40xf16>
-  %c = graph.contract(%x, %p) {spec = "mk,bkln->bmln"} : tensor<3x1x1x40xf16>
+  %c = graph.contract(%x, %u) {spec = "mk,bnkl->bmnl"} : tensor<3x1x40x1xf16>
   return(%a, %b, %c)
 }
 
@@ -59,12 +57,10 @@ func @short_product(%x: tensor<16x1024xf16>, %w: tensor<1024x64xf16>) {
   return(%r)
 }
 
-func @vector_by_rows(%x: tensor<1x8192xf16>, %w: tensor<40x8192xf16>, %u: tensor<3x40x1x8192xf16>) {
-  %t = graph.permute(%w) {perm = [1, 0]} : tensor<8192x40xf16>
-  %a = graph.contract(%x, %t) {spec = "mk,kn->mn"} : tensor<1x40xf16>
+func @vector_by_rows(%x: tensor<1x8192xf16>, %w: tensor<40x8192xf16>, %u: tensor<3x40x8192x1xf16>) {
+  %a = graph.contract(%x, %w) {spec = "mk,nk->mn"} : tensor<1x40xf16>
   %b = graph.contract(%w, %x) {spec = "nk,mk->nm"} : tensor<40x1xf16>
-  %p = graph.permute(%u) {perm = [0, 3, 2, 1]} : tensor<3x8192x1x40xf16>
-  %c = graph.contract(%x, %p) {spec = "mk,bkln->bmln"} : tensor<3x1x1x40xf16>
+  %c = graph.contract(%x, %u) {spec = "mk,bnkl->bmnl"} : tensor<3x1x40x1xf16>
   return(%a, %b, %c)
 }
 

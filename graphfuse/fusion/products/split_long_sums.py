@@ -19,7 +19,7 @@ On a CPU, what is summed may have dims that are not known, or be two dims with o
 rows come first where there are few results. There a product is split along a deep k of which the result is too small to
 be shared out.
 
-Requires: canonicalize; what is summed is of static size. Ensures: the same values but for the order of sums, and
+Requires: canonicalize; contractions have taken in permutes; what is summed is of static size. Ensures: the same values but for the order of sums, and
 variances of parts, which `strict` does without. Cost: one sweep.
 """
 
@@ -584,11 +584,7 @@ def multiply_in_parts(op: Op, programs: Programs) -> Replacement | None:
 
 def _in_rows(matrix: Value, labels: str, summed: Sequence[str]) -> bool:
     """Whether what lies side by side in a matrix's memory is summed."""
-    inner = [labels[i] for i, size in enumerate(tensor_of(matrix).shape) if size != 1]
-    while (op := made_by(matrix, graph.permute)) is not None:
-        matrix, perm = op.operands[0], attr_ints(op, "perm")
-        labels = "".join(labels[perm.index(i)] for i in range(len(perm)))
-        inner = [c for c in labels if c in inner]
+    inner = [label for label, size in zip(labels, tensor_of(matrix).shape, strict=True) if size != 1]
     return bool(inner) and inner[-1] in summed
 
 
