@@ -12,7 +12,6 @@ Times are medians of rounds in rotated order. Every model has a process of its o
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -24,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import record
 from benchmarks.gpu_timing import AGAIN, Call, Called, Timing, arguments, asked, elapsed, medians, race, twice
-from benchmarks.torch_gpu import distance, settings_of
+from benchmarks.torch_gpu import distance, in_a_process, settings_of
 
 TIMING = Timing(0.05, 0.2, 5)
 SIDES = ("eager", "graphfuse", "reduce-overhead")
@@ -230,25 +229,13 @@ def main() -> int:
         for batch in args.batches.split(",") if asked(name, args.only) else ():
             if (left := deadline - time.perf_counter()) < 20:
                 continue
-            rows.append(in_a_process(name, batch, args.keys, args.layers, left))
+            sizes = ["--keys", str(args.keys), "--layers", str(args.layers)]
+            row = {"model": name, "batch": int(batch), "keys": args.keys}
+            rows.append(in_a_process(["benchmarks.decode", "--worker", name, batch, *sizes], row, left))
             print(report(rows[-1]), flush=True)
             if args.json:
                 record.write(args.json, rows)
     return 0
-
-
-def in_a_process(name: str, batch: str, keys: int, layers: int, seconds: float) -> dict[str, Any]:
-    """What another process of this file measured."""
-    row: dict[str, Any] = {"model": name, "batch": int(batch), "keys": keys}
-    sizes = ["--keys", str(keys), "--layers", str(layers)]
-    command = [sys.executable, "-m", "benchmarks.decode", "--worker", name, batch, *sizes]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return {**row, "notes": [f"stopped after {seconds:.0f} s"]}
-    if done.returncode:
-        return {**row, "notes": done.stderr.strip().splitlines()[-3:]}
-    return json.loads(done.stdout.strip().splitlines()[-1])
 
 
 if __name__ == "__main__":

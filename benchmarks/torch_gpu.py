@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -251,7 +251,9 @@ def main() -> int:
         left = min(SECONDS_FOR_A_CASE, deadline - time.perf_counter())
         if not asked(name, args.only) or left < 20:
             continue
-        row = in_a_process(name, sides, left, quick=args.quick, training=args.training)
+        flags = ["--quick"] * args.quick + ["--training"] * args.training
+        command = ["benchmarks.torch_gpu", "--worker", name, "--sides", ",".join(sides), *flags]
+        row = in_a_process(command, {"case": name}, left)
         print(report(row), flush=True)
         rows.append(row)
         if args.json:
@@ -259,19 +261,18 @@ def main() -> int:
     return 0
 
 
-def in_a_process(name: str, sides: list[str], seconds: float, *, quick: bool, training: bool) -> dict[str, Any]:
-    """What another process of this file measured, with caches of its own."""
-    command = [sys.executable, "-m", "benchmarks.torch_gpu", "--worker", name, "--sides", ",".join(sides)]
-    command += ["--quick"] * quick + ["--training"] * training
+def in_a_process(command: Sequence[str], row: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """The row that a benchmark's process prints last, with caches of its own; else `row`, and why there is none."""
     with tempfile.TemporaryDirectory() as folder:
         caches = {"TORCHINDUCTOR_CACHE_DIR": f"{folder}/torch", "TRITON_CACHE_DIR": f"{folder}/triton"}
         env = {**os.environ, **caches, "GRAPHFUSE_CACHE": f"{folder}/graphfuse"}
+        whole = [sys.executable, "-m", *command]
         try:
-            done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=seconds)
+            done = subprocess.run(whole, env=env, capture_output=True, text=True, check=False, timeout=seconds)
         except subprocess.TimeoutExpired:
-            return {"case": name, "notes": [f"stopped after {seconds:.0f} s"]}
+            return {**row, "notes": [f"stopped after {seconds:.0f} s"]}
     if done.returncode:
-        return {"case": name, "notes": done.stderr.strip().splitlines()[-3:]}
+        return {**row, "notes": done.stderr.strip().splitlines()[-3:]}
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 

@@ -224,7 +224,9 @@ class _Job:
         from graphfuse.fusion.regions.plan import shared_pairs
 
         executable = tuner.build(func, self.target, self.options)
-        for output, number in set(shared_pairs(func)) - set(executable.shared):
+        for output, number in shared_pairs(func):
+            if (output, number) in executable.shared:
+                continue
             names = executable.signature.inputs[number].name, executable.signature.outputs[output].name
             why = "it is not what scatters make of the input alone, or the input is read afterwards"
             raise UnsupportedError(f"state: {names[1]!r} cannot be written over {names[0]!r}: {why}")

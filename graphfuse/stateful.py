@@ -12,17 +12,19 @@ from __future__ import annotations
 import os
 import threading
 import zipfile
-from collections.abc import Mapping
+import zlib
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from graphfuse import usage
-from graphfuse.artifact import Array, TensorSpec, elem_dtype
+from graphfuse.artifact import Array, elem_dtype
 from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import FileError, InputError, Loc, UsageError
 from graphfuse.files import told, writing
-from graphfuse.runtime.device import on_host
+from graphfuse.runtime.report import given_dims
 from graphfuse.symbolic import evaluate, symbols
 
 if TYPE_CHECKING:
@@ -45,56 +47,49 @@ class Session:
             dims: A number for each symbolic dim of the states, by name.
 
         Raises:
-            UsageError: The model has no state, or a dim has no number, or one out of its range.
+            UsageError: The model has no state, or a dim of a state has no number, or there is no such dim.
+            InputError: A number is out of a dim's range.
         """
-        self.model, self._busy = model, threading.Lock()
+        self.model, self._lock = model, threading.Lock()
         signature, shared = model.signature, model.executable.shared
         if not shared:
             raise UsageError("the model has no state: expected one compiled with `state`")
         self._session = cast("CpuSession | GpuSession", model.session)  # a model that Python runs parts of has no state
         self._outputs = {signature.outputs[output].name for output, _ in shared}
         specs = [signature.inputs[number] for _, number in shared]
-        self.dims = {name: usage.integer(f"dims: {name!r}", n) for name, n in usage.mapping("dims", dims).items()}
-        values = self._values(specs)
+        self.dims = given_dims(signature, dims)
+        for symbol in (s for spec in specs for dim in spec.shape for s in symbols(dim)):
+            if symbol not in self.dims:
+                raise UsageError(f"dims: {signature.shown(symbol)!r}, a dim of the state, has no number")
         self._elems = {s.name: s.elem for s in specs}
         self._state: dict[str, Any] = {}
         for s in specs:
-            zeros = np.zeros(tuple(evaluate(d, values) for d in s.shape), elem_dtype(s.elem))
+            zeros = np.zeros(tuple(evaluate(d, self.dims) for d in s.shape), elem_dtype(s.elem))
             self._state[s.name] = self._session.resident(s.elem, zeros)
-
-    def _values(self, specs: list[TensorSpec]) -> dict[str, int]:
-        """The symbols of states, each in its range."""
-        signature, values = self.model.signature, dict[str, int]()
-        wanted = dict.fromkeys(s for spec in specs for dim in spec.shape for s in symbols(dim))
-        for name, number in self.dims.items():
-            symbol = signature.symbol(name)
-            if symbol not in wanted:
-                known = ", ".join(map(signature.shown, wanted)) or "none"
-                raise UsageError(f"dims: no state has a dim {name!r}; their dims are {known}")
-            low, high = signature.ranges[symbol]
-            if not low <= number <= high:
-                raise UsageError(f"dims: {name!r}: expected {low}..{high}, got {number}")
-            values[symbol] = number
-        if missing := [signature.shown(s) for s in wanted if s not in values]:
-            raise UsageError(f"dims: {missing[0]!r}, a dim of the state, has no number")
-        return values
 
     def __call__(self, *given: Any, **named: Any) -> dict[str, Any]:
         """Run on inputs without the states, as `CompiledModel` takes them by name; outputs without the states."""
         feed = self.model.feed(given, named)
         if ours := sorted(feed.keys() & self._state.keys()):
             raise InputError(f"input {ours[0]!r} is the session's own")
-        if not self._busy.acquire(blocking=False):
+        with self._alone():
+            outputs: dict[str, Any] = self._session.run({**feed, **self._state}, over=True)
+        return {name: value for name, value in outputs.items() if name not in self._outputs}
+
+    @contextmanager
+    def _alone(self) -> Generator[None]:
+        """While the state is read or written. Raises UsageError."""
+        if not self._lock.acquire(blocking=False):
             raise UsageError("the session is in another call, which reads and writes the same state")
         try:
-            outputs: dict[str, Any] = self._session.run({**feed, **self._state}, over=True)
+            yield
         finally:
-            self._busy.release()
-        return {name: value for name, value in outputs.items() if name not in self._outputs}
+            self._lock.release()
 
     def state(self) -> dict[str, Array]:
         """Copies of the arrays in host memory, by the names of inputs."""
-        return {name: np.array(on_host(value)) for name, value in self._state.items()}
+        with self._alone():
+            return {name: np.array(value) for name, value in self._state.items()}
 
     def reset(self) -> None:
         """Make the state zeros."""
@@ -110,8 +105,9 @@ class Session:
             if (array.shape, array.dtype) != (value.shape, value.dtype):
                 found = f"{array.dtype} of shape {array.shape}"
                 raise InputError(f"state {name!r}: expected {value.dtype} of shape {value.shape}, found {found}")
-        for name, elem in self._elems.items():
-            self._state[name] = self._session.resident(elem, np.ascontiguousarray(given[name]))
+        with self._alone():
+            made = {n: self._session.resident(elem, np.ascontiguousarray(given[n])) for n, elem in self._elems.items()}
+            self._state = made
 
     def fork(self) -> Session:
         """Another session, whose state is what this one's is now."""
@@ -130,15 +126,15 @@ class Session:
         file = usage.path("path", path)
         with told("read", file), file.open("rb") as opened:
             try:
-                words = np.load(opened, allow_pickle=False)
-                found = {name: words[name] for name in words.files}
-            except (ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile) as e:
+                kept = np.load(opened, allow_pickle=False)
+                found = {name: kept[name] for name in kept.files}
+            except (ValueError, EOFError, AttributeError, zipfile.BadZipFile, zlib.error) as e:
                 raise FileError(f"not a session's state: {str(e).lower()}", Loc(str(file))) from None
         state: dict[str, Array] = {}
         for name, value in self._state.items():
-            nbytes = int(value.nbytes)
-            if name not in found or found[name].nbytes != nbytes:
-                has = f"{found[name].nbytes} bytes" if name in found else "none"
+            words, nbytes = found.get(name), int(value.nbytes)
+            if words is None or (words.dtype, words.shape) != (np.uint8, (nbytes,)):
+                has = "none" if words is None else f"{words.dtype} of shape {words.shape}"
                 raise FileError(f"state {name!r}: expected {nbytes} bytes, found {has}", Loc(str(file)))
-            state[name] = found[name].view(value.dtype).reshape(value.shape)
+            state[name] = words.view(value.dtype).reshape(value.shape)
         self.restore(state)

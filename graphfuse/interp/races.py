@@ -210,8 +210,8 @@ class Shadow:
             accesses = seen.accesses[touch.units]
             late = races.unordered(accesses) & ~(relaxed & races.atomic[accesses])
             touch.check(seen, late & changed)
-            if seen is self.writes and late.any():
-                races.notes.setdefault(races.op, touch.note(seen, late))
+            if seen is self.writes and late.any() and races.op not in races.notes:
+                races.notes[races.op] = touch.note(seen, late)
         if relaxed:
             self._keep_other(self.writes, self.atomics, touch.units)
         else:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from types import SimpleNamespace
 
 import numpy as np
-from numpy.lib.array_utils import byte_bounds
 
 from graphfuse.artifact import Array
 from graphfuse.errors import InputError
@@ -25,17 +24,21 @@ def check_apart(written: Mapping[str, Array]) -> None:
                 f"output {name!r}: expected an array whose elements lie apart, "
                 f"found one of shape {array.shape} with strides of {array.strides} bytes"
             )
-    spans = sorted((*byte_bounds(array), number) for number, array in enumerate(written.values()))
-    names, arrays = list(written), list(written.values())
-    for i, (_, end, number) in enumerate(spans):
-        for begin, _, other in itertools.islice(spans, i + 1, None):
-            if begin >= end:
-                break
-            if np.shares_memory(arrays[number], arrays[other]):
-                a, b = sorted((number, other))
-                raise InputError(
-                    f"outputs {names[a]!r} and {names[b]!r}: expected arrays that lie apart, found some that overlap"
-                )
+    for a, b in itertools.combinations(written, 2):
+        if np.may_share_memory(written[a], written[b]) and np.shares_memory(written[a], written[b]):
+            raise InputError(f"outputs {a!r} and {b!r}: expected arrays that lie apart, found some that overlap")
+
+
+def check_states(inputs: Iterable[tuple[int, int, str]], states: Container[str]) -> None:
+    """Raise InputError for a state that shares memory with another input. Each is (address, bytes, name), and dense."""
+    end, last = 0, ""
+    for begin, nbytes, name in sorted(inputs):
+        if begin < end and nbytes and (name in states or last in states):
+            raise InputError(
+                f"inputs {last!r} and {name!r}: expected a state in memory of its own, found some that overlap"
+            )
+        if begin + nbytes > end:
+            end, last = begin + nbytes, name
 
 
 def overlaps_itself(shape: Sequence[int], strides: Sequence[int], item: int) -> bool:

@@ -21,7 +21,7 @@ from graphfuse.artifact import Array, Executable, Signature, elem_dtype
 from graphfuse.errors import InputError, UsageError
 from graphfuse.knobs import settings
 from graphfuse.llvm.host import available_cores
-from graphfuse.runtime.apart import check_apart
+from graphfuse.runtime.apart import check_apart, check_states
 from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.bound import Bound, Template, scratch_on_gpu
 from graphfuse.runtime.callers import Callers
@@ -209,15 +209,17 @@ class Session(BaseSession):
 
     def _written_over(self, arrays: Sequence[Array], inputs: Mapping[str, Any]) -> dict[str, Array]:
         """The states, by the names of what they become."""
-        places = {self._names[output]: arrays[number] for output, number in self.executable.shared}
+        specs, states = self.signature.inputs, dict[str, Array]()
         for _, number in self.executable.shared:
-            name, array = self.signature.inputs[number].name, arrays[number]
+            name, array = specs[number].name, arrays[number]
             given: Any = inputs[name]
-            is_copy = isinstance(given, np.ndarray) and address_of(array) != address_of(cast("Array", given))
+            is_moved = array is not given and isinstance(given, np.ndarray)
+            is_copy = is_moved and address_of(array) != address_of(cast("Array", given))
             if is_copy or not array.flags.writeable:
                 raise InputError(f"input {name!r}: expected a contiguous array to write over, found one that is not")
-        check_apart(places)
-        return places
+            states[name] = array
+        check_states(((address_of(a), a.nbytes, s.name) for a, s in zip(arrays, specs, strict=True)), states)
+        return {self._names[output]: arrays[number] for output, number in self.executable.shared}
 
     def _run(
         self, arrays: list[Array], out: Mapping[str, Array], places: Mapping[str, Array], *, timed: bool = False

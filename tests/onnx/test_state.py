@@ -75,6 +75,21 @@ def test_the_arrays_stay_where_they_are():
         compiled.session.run({**feed, **state, "past.0.key": np.asfortranarray(state["past.0.key"])}, over=True)
 
 
+def test_states_that_overlap():
+    """With each other, or with what else is read."""
+    compiled = graphfuse.compile(decoder(1), state=STATE)
+    ((feed, _),) = calls([5], 5)
+    state, whole = caches(1, 1), np.zeros(2 * 1 * GROUPS * CAPACITY * SIZE, np.float32)
+    shape = state["past.0.key"].shape
+    near = dict(
+        zip(state, (whole[: np.prod(shape)].reshape(shape), whole[16:][: np.prod(shape)].reshape(shape)), strict=True)
+    )
+    inside = whole[: np.prod(feed["x"].shape)].reshape(feed["x"].shape)
+    for given in ({**feed, **near}, {**feed, **state, "x": inside, "past.0.key": near["past.0.key"]}):
+        with pytest.raises(InputError, match="expected a state in memory of its own, found some that overlap"):
+            compiled.session.run(given, over=True)
+
+
 def test_arrays_elsewhere():
     """States of a GPU's session are there: what is on the host cannot be written over."""
     compiled = graphfuse.compile(decoder(1), state=STATE, device="emulator")
@@ -131,7 +146,7 @@ def test_what_does_not_fit(tmp_path):
         session.load(tmp_path / "no")
     small = graphfuse.Session(compiled, {"batch": 1, "capacity": CAPACITY - 1})
     small.save(tmp_path / "small.npz")
-    with pytest.raises(FileError, match="state 'past.0.key': expected 3072 bytes, found 2944 bytes"):
+    with pytest.raises(FileError, match="state 'past.0.key': expected 3072 bytes, found uint8 of shape \\(2944,\\)"):
         session.load(tmp_path / "small.npz")
     for name, array in session.state().items():
         assert (array == before[name]).all()
@@ -191,13 +206,13 @@ def test_a_state_that_is_read_afterwards():
     ("dims", "message"),
     [
         ({"batch": 1}, "dims: 'capacity', a dim of the state, has no number"),
-        ({"batch": 1, "capacity": 8, "steps": 1}, "dims: no state has a dim 'steps'; their dims are batch, capacity"),
-        ({"batch": 0, "capacity": 8}, "dims: 'batch': expected 1..1048576, got 0"),
+        ({"batch": 1, "capacity": 8, "step": 1}, "unknown dim 'step': expected one of batch, steps, total, capacity"),
+        ({"batch": 0, "capacity": 8}, "dim 'batch': expected 1..1048576, found 0"),
     ],
 )
 def test_dims_of_a_session(dims, message):
     compiled = graphfuse.compile(decoder(1), state=STATE)
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises((InputError, UsageError), match=message):
         graphfuse.Session(compiled, dims)
 
 

@@ -19,8 +19,8 @@ On a CPU, what is summed may have dims that are not known, or be two dims with o
 rows come first where there are few results. There a product is split along a deep k of which the result is too small to
 be shared out.
 
-Requires: canonicalize; contractions have taken in permutes; what is summed is of static size. Ensures: the same values but for the order of sums, and
-variances of parts, which `strict` does without. Cost: one sweep.
+Requires: canonicalize; contractions have taken in permutes; what is summed is of static size. Ensures: the same values
+but for the order of sums, and variances of parts, which `strict` does without. Cost: one sweep.
 """
 
 from __future__ import annotations

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from graphfuse.findings import About
 from graphfuse.gpu.emulator import report
 from graphfuse.gpu.emulator.decode import LOCAL_WINDOW, SHARED_WINDOW
 from graphfuse.gpu.emulator.gang import LANES, Gang
-from graphfuse.gpu.emulator.hazards import Access
+from graphfuse.gpu.emulator.hazards import Access, Same
 from graphfuse.gpu.emulator.heap import BASE, Region
 from graphfuse.gpu.emulator.machine import LOCAL_BASE, SHARED_BASE, Machine
 from graphfuse.gpu.emulator.types import UNSIGNED, Array
@@ -106,12 +108,9 @@ def store(g: Gang, space: str, address: Array, values: Array, *, strong: bool) -
     elif space == "global":
         machine.heap.mark_written(at, width * count)
         if machine.heap_hazards:
-            before = memory[index]
-            touch_heap(
-                g, at, width * count, _same(machine.heap.data, machine.heap_hazards.unit, at, values), strong=strong
-            )
+            touch_heap(g, at, width * count, partial(_same, machine.heap.data, at, values), strong=strong)
             if strong and machine.stale:
-                machine.stale.stored(g, at, before)
+                machine.stale.stored(g, at, memory[index])
     memory[index] = values
     if machine.checks and space != "local" and not strong:
         _refuse_clash(g, space, at, np.asarray((memory[index] != values).any(1)))
@@ -179,17 +178,17 @@ def touch_shared(
         return
     units = units_of(g.machine, at, nbytes)
     if write:
-        same = None if stored is None else _same(g.machine.shared, g.machine.layout.unit, at, stored)
+        same = None if stored is None else partial(_same, g.machine.shared, at, stored)
         hazards.write(by(g, strong=strong), units, same)
     else:
         hazards.read(by(g, strong=strong), units)
 
 
-def _same(memory: Array, unit: int, at: Array, stored: Array) -> Array:
-    """Which units hold already what lanes store there: [lanes, units]."""
+def _same(memory: Array, at: Array, stored: Array, units: int) -> Array:
+    """Which of so many units hold already what each lane stores there: [lanes, units]."""
     new = np.ascontiguousarray(stored).view(np.uint8)
     old = memory[at[:, None] + np.arange(new.shape[1])]
-    return np.asarray((old == new).reshape(len(new), -1, min(unit, new.shape[1])).all(2))
+    return np.asarray((old == new).reshape(len(new), units, -1).all(2))
 
 
 # global memory
@@ -228,7 +227,7 @@ def check_waited(g: Gang, at: Array, lane: int | None = None) -> None:
         raise g.error(message, row + (lane or 0), About("fence", *machine.heap.element_at(int(at[row]))))
 
 
-def touch_heap(g: Gang, at: Array, nbytes: int, same: Array | None = None, *, strong: bool) -> None:
+def touch_heap(g: Gang, at: Array, nbytes: int, same: Same | None = None, *, strong: bool) -> None:
     """Check and record writes by the active lanes, units of which may be the `same` as what is there."""
     if hazards := g.machine.heap_hazards:
         hazards.write(by(g, strong=strong), hazards.units(at, nbytes), same)

@@ -6,6 +6,7 @@ when it read it last, and which lane that was: two of one warp at one time are `
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ from graphfuse.gpu.emulator.types import Array
 if TYPE_CHECKING:
     from graphfuse.gpu.emulator.machine import Machine
 
+Same = Callable[[int], Array]
+"""Which of so many units of each row stay as they are, if it is asked: [rows, units]."""
 _LANES = 64
 """Numbers for lanes: a read is a time and a lane in one."""
 
@@ -103,7 +106,7 @@ class Hazards:
             row, column = np.nonzero(shared)
             self.reads[units[row, column], agents[row, 0]] = now[row, 0] + SEVERAL
 
-    def write(self, by: Access, units: Array, same: Array | None = None) -> None:
+    def write(self, by: Access, units: Array, same: Same | None = None) -> None:
         """Rows of units are written by the generic proxy; units that stay the `same` as they were are worth a note."""
         self.may_write(by, units, "write", same)
         agents, times = self.clocks.agent[by.warps][:, None], self.clocks.now[by.warps][:, None]
@@ -114,7 +117,7 @@ class Hazards:
                 raise error
             self.machine.note_same(by.pc, error)  # what warps write at once is the same, or a race that the store finds
 
-    def may_write(self, by: Access, units: Array, what: str, same: Array | None = None) -> None:
+    def may_write(self, by: Access, units: Array, what: str, same: Same | None = None) -> None:
         """Whether all earlier accesses of these units are ordered before this one."""
         self._not_pending(by, units, what)
         self._ordered_writes(by, units, what, same)
@@ -209,14 +212,14 @@ class Hazards:
         if self.pending_count and (bad := self.pending[units] != 0).any():
             raise self._error(by, bad, units, f"{what} of {{unit}} while {{operation}} is still in flight", "in-flight")
 
-    def _ordered_writes(self, by: Access, units: Array, what: str, same: Array | None = None) -> None:
+    def _ordered_writes(self, by: Access, units: Array, what: str, same: Same | None = None) -> None:
         home, agents, lanes = self.clocks.home[by.warps][:, None], self.writer[units], self.write_lane[units]
         late = self.clocks.unknown((by.warps, by.lanes), home, agents, self.write_time[units], lanes)
         if by.strong:
             late &= ~self.write_strong[units]
         if not late.any():
             return
-        differ = late if same is None else late & ~same
+        differ = late if same is None else late & ~same(units.shape[1])
         bad = differ if differ.any() else late
         if (bad & (agents == self.clocks.agent[by.warps][:, None])).any():
             message = f"race: {what} of {{unit}}, which lane {{lane}} of the same warp wrote ({{written}})"

@@ -21,7 +21,7 @@ from graphfuse.findings import About, Who
 from graphfuse.gpu.emulator.clocks import Known
 from graphfuse.gpu.emulator.errors import EmulatorError
 from graphfuse.gpu.emulator.gang import LANES, Gang, mask_of
-from graphfuse.gpu.emulator.hazards import Access
+from graphfuse.gpu.emulator.hazards import Access, Same
 from graphfuse.gpu.emulator.parse import Instruction
 from graphfuse.gpu.emulator.types import Array
 
@@ -81,10 +81,10 @@ class HeapHazards:
             self.reads[1, units[others]] = before[others]
         self.reads[0, units] = mine
 
-    def write(self, by: Access, units: Array, same: Array | None = None) -> None:
+    def write(self, by: Access, units: Array, same: Same | None = None) -> None:
         """Rows of units are written; units that stay the `same` as they were are worth a note."""
         if (written := self.writes[units]).any() and (late := self._unordered(by, written)).any():
-            differ = late if same is None else late & ~same
+            differ = late if same is None else late & ~same(units.shape[1])
             if differ.any():
                 raise self._error(by, differ, units, written, _WRITTEN)
             self.machine.note_same(by.pc, self._error(by, late, units, written, _WRITTEN))

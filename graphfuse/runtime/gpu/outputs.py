@@ -60,7 +60,7 @@ def make_outputs(
     They are torch tensors if an input is one on the GPU, `DeviceArray` if another library has one there, else numpy's.
     """
     origins = {o.origin for o in operands}
-    read = [_span(o.address, s, o.shape) for o, s in zip(operands, signature.inputs, strict=True) if o.host is None]
+    read = [span_of(o.address, s, o.shape) for o, s in zip(operands, signature.inputs, strict=True) if o.host is None]
     out: list[Output] = []
     for spec, shape in zip(signature.outputs, shapes, strict=True):
         output = Output(spec, shape, given=given.get(spec.name))
@@ -93,7 +93,7 @@ def _as_array(tensor: Any) -> Array:
     return seen_as_array(int(tensor.data_ptr()), tensor.shape, [s * item for s in tensor.stride()], item)
 
 
-def _span(address: int, spec: TensorSpec, shape: tuple[int, ...]) -> range:
+def span_of(address: int, spec: TensorSpec, shape: tuple[int, ...]) -> range:
     """The addresses of a dense tensor."""
     return range(address, address + math.prod(shape) * elem_dtype(spec.elem).itemsize)
 
@@ -120,7 +120,7 @@ def _use_given(output: Output, context: Context, read: Sequence[range]) -> None:
     if not on_gpu:
         output.on_host = True
         return
-    span = _span(int(array.data_ptr()), output.spec, output.shape)
+    span = span_of(int(array.data_ptr()), output.spec, output.shape)
     is_apart = not any(max(span.start, r.start) < min(span.stop, r.stop) for r in read)
     is_usable = is_apart and array.is_contiguous() and array.data_ptr() % ALIGNMENT == 0
     output.value = array if is_usable else torch_module().empty_like(array).contiguous()

@@ -21,6 +21,7 @@ import numpy as np
 
 from graphfuse.artifact import Array, Executable, elem_dtype
 from graphfuse.errors import DeviceError
+from graphfuse.runtime.apart import check_states
 from graphfuse.runtime.bound import Template
 from graphfuse.runtime.callers import Callers
 from graphfuse.runtime.gpu.arrays import DeviceArray, Operand, Reader, current_stream, is_cuda_tensor
@@ -28,7 +29,7 @@ from graphfuse.runtime.gpu.context import Context, choose_variant, context_of
 from graphfuse.runtime.gpu.graphs import Graphs, Recorder
 from graphfuse.runtime.gpu.launches import Launches, described
 from graphfuse.runtime.gpu.memory import Block, NoRoomError, Pinned
-from graphfuse.runtime.gpu.outputs import Output, make_outputs
+from graphfuse.runtime.gpu.outputs import Output, make_outputs, span_of
 from graphfuse.runtime.gpu.quick import Quick
 from graphfuse.runtime.gpu.transfer import copy_in, copy_out, offsets, upload
 from graphfuse.runtime.session import MAX_BOUND, BaseSession, Profile, available_cores
@@ -279,6 +280,9 @@ class GpuSession(BaseSession):
     def _places(self, inputs: Mapping[str, Any], operands: Sequence[Operand]) -> dict[str, tuple[Any, Operand]]:
         """The states, by the names of what they become."""
         inside, outside = self.signature.inputs, self.signature.outputs
+        placed = [(o, s) for o, s in zip(operands, inside, strict=True) if o.host is None]
+        spans = ((o.address, len(span_of(o.address, s, o.shape)), s.name) for o, s in placed)
+        check_states(spans, set(self._states.values()))
         return {outside[o].name: (inputs[inside[i].name], operands[i]) for o, i in self.executable.shared}
 
     def _stream(self, caller: _Caller, inputs: Mapping[str, Any]) -> int:

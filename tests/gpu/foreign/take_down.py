@@ -12,7 +12,6 @@ from torch._inductor.runtime import triton_heuristics as heuristics
 
 from tests.gpu.foreign.inductor import FUNCTIONS, Taken
 
-Launch = tuple[str, dict, list, list]
 LAUNCHED: list = []
 
 

@@ -33,10 +33,7 @@ _TYPES = ("u1", "u2", "u4", "i4", "u8", "i8", "f2", "f4", "f4", "f8", ml_dtypes.
 """By the number that stands for each."""
 
 
-_FIELDS = " ".join(MAP.names or ())
-
-
-@instruction("tensormap.replace", mods=f"tile global shared::cta b1024 {_FIELDS}")
+@instruction("tensormap.replace", mods=f"tile global shared::cta b1024 {' '.join(MAP.names or ())}")
 def replace(d: Decoder) -> Step:
     """tensormap.replace: one field, of one dimension where there are several."""
     field = d.choice(MAP.names or ())

@@ -390,7 +390,7 @@ def _start_store(g: Gang, move: Move, lane: int, reduction: np.ufunc | None) -> 
             values = canonical(total.astype(move.dtype)).view(memory.dtype)
         if hazards := machine.heap_hazards:
             by = Access.of_one(*key, pc, strong=reduction is not None)
-            hazards.write(by, move.units(hazards.unit), np.array([[(memory[index] == values).all()]]))
+            hazards.write(by, move.units(hazards.unit), lambda _: np.array([[(memory[index] == values).all()]]))
         memory[index] = values
         machine.heap.mark_written(move.heap[move.exists], move.elem)
 
