@@ -36,7 +36,8 @@ class Session:
     """The state of one use of a model, such as a conversation, which is zeros at first.
 
     Several sessions of one model share its code and weights. A call that another one of the same session has not
-    returned from is an error. If a call raises for what its inputs are, the state is what it was before.
+    returned from is an error. If a call raises for what its inputs are, the state is what it was before, but for what
+    `ScatterND` and its like wrote at other indices than that which is out of range.
     """
 
     def __init__(self, model: CompiledModel, dims: Mapping[str, int]) -> None:

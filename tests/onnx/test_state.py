@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper, numpy_helper
 
 import graphfuse
 from graphfuse.cli import main
 from graphfuse.errors import FileError, IndexRangeError, InputError, UnsupportedError, UsageError
-from tests.onnx.state_models import CAPACITY, FLOAT, GROUPS, HEADS, SIZE, STATE, caches, calls, decoder
+from tests.onnx.state_models import CAPACITY, FLOAT, GROUPS, HEADS, INT, SIZE, STATE, caches, calls, decoder
 
 
 def by_onnxruntime(model, batch, given):
@@ -250,3 +251,85 @@ def test_lengths_that_only_a_run_knows(last):
         session({**first, "mask": mask})
     for name, array in session.state().items():
         assert (array[:, :, :6] == before[name][:, :, :6]).all()
+
+
+def scattered(mode="linear"):
+    """One TensorScatter, whose cache is a state."""
+    node = helper.make_node("TensorScatter", ["past", "x", "at"], ["present"], axis=2, mode=mode)
+    cache = ["batch", 2, "capacity", 5]
+    infos = [
+        ("x", TensorProto.FLOAT16, ["batch", 2, "steps", 5]),
+        ("at", INT, ["batch"]),
+        ("past", TensorProto.FLOAT16, cache),
+    ]
+    made = [helper.make_tensor_value_info("present", TensorProto.FLOAT16, cache)]
+    graph = helper.make_graph([node], "scattered", [helper.make_tensor_value_info(*i) for i in infos], made)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 24)], ir_version=10)
+
+
+@pytest.mark.parametrize("device", ["cpu", "emulator"])
+@pytest.mark.parametrize("mode", ["linear", "circular"])
+def test_steps_at_positions(mode, device):
+    compiled = graphfuse.compile(scattered(mode), state={"past": "present"}, device=device)
+    session = graphfuse.Session(compiled, {"batch": 3, "capacity": 7})
+    rng, want = np.random.default_rng(0), np.zeros((3, 2, 7, 5), np.float16)
+    for at in ([0, 4, 3], [3, 1, 2], [6, 5, 6] if mode == "circular" else [4, 0, 1]):
+        x = rng.standard_normal((3, 2, 3, 5)).astype(np.float16)
+        session(x=x, at=np.array(at))
+        for row, step in np.ndindex(3, 3):
+            want[row, :, (at[row] + step) % 7] = x[row, :, step]
+    assert (session.state()["past"] == want).all()
+
+
+@pytest.mark.parametrize("at", [-1, 5, 1 << 40, -(1 << 60)])
+@pytest.mark.parametrize("device", ["cpu", "emulator"])
+def test_steps_that_do_not_fit_are_not_written(device, at):
+    """Nor is a part of them; on a CPU that is an error."""
+    compiled = graphfuse.compile(scattered(), state={"past": "present"}, device=device)
+    session = graphfuse.Session(compiled, {"batch": 2, "capacity": 7})
+    before = np.arange(140).reshape(2, 2, 7, 5).astype(np.float16)
+    session.restore({"past": before})
+    raises = pytest.raises(IndexRangeError, match="positions from 0 to 4") if device == "cpu" else nullcontext()
+    with raises:
+        session(x=np.ones((2, 2, 3, 5), np.float16), at=np.array([at, at]))
+    assert (session.state()["past"] == before).all()
+
+
+@pytest.mark.parametrize("device", ["cpu", "emulator"])
+@pytest.mark.parametrize(("heads", "groups", "size"), [(6, 3, 32), (5, 1, 48)])
+def test_packed_queries_give_what_they_do_without_a_state(device, heads, groups, size):
+    """Rotated in pairs side by side, scores capped, sequences of two lengths in a cache of 37."""
+    attributes = {"num_heads": heads, "kv_num_heads": groups, "do_rotary": 1, "rotary_interleaved": 1, "softcap": 8.0}
+    angles = np.arange(37)[:, None] / 100 ** np.linspace(0, 1, size // 2)
+    tables = [
+        numpy_helper.from_array(f(angles).astype(np.float32), name) for f, name in ((np.cos, "cos"), (np.sin, "sin"))
+    ]
+    names = ["x", "", "", "pk", "pv", "seqlens", "total", "cos", "sin"]
+    nodes = [
+        helper.make_node("Shape", ["mask"], ["total_i64"], start=1, end=2),
+        helper.make_node("Cast", ["total_i64"], ["total"], to=TensorProto.INT32),
+        helper.make_node("GroupQueryAttention", names, ["y", "nk", "nv"], domain="com.microsoft", **attributes),
+    ]
+    cache, width = ["batch", groups, "capacity", size], (heads + 2 * groups) * size
+    infos = [
+        ("x", FLOAT, ["batch", "steps", width]),
+        ("mask", INT, ["batch", "all"]),
+        ("seqlens", TensorProto.INT32, ["batch"]),
+    ]
+    infos += [("pk", FLOAT, cache), ("pv", FLOAT, cache)]
+    made = [helper.make_tensor_value_info(n, FLOAT, [None] * rank) for n, rank in (("y", 3), ("nk", 4), ("nv", 4))]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(*i) for i in infos], made, tables)
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    plain = graphfuse.compile(model)
+    compiled = graphfuse.compile(model, state={"pk": "nk", "pv": "nv"}, device=device)
+    session = graphfuse.Session(compiled, {"batch": 2, "capacity": 37})
+    rng, lengths, kept = np.random.default_rng(2), np.array([0, -2]), np.zeros((2, groups, 37, size), np.float32)
+    state = {"pk": kept, "pv": kept}
+    for steps in (5, 1, 11, 1):
+        lengths = lengths + steps
+        feed = {"x": rng.standard_normal((2, steps, width), np.float32), "mask": np.ones((2, lengths[0]), np.int64)}
+        feed["seqlens"] = (lengths - 1).astype(np.int32)
+        want = plain({**feed, **state})
+        state = {"pk": want["nk"], "pv": want["nv"]}
+        np.testing.assert_allclose(np.asarray(session(feed)["y"]), want["y"], rtol=1e-4, atol=1e-5)

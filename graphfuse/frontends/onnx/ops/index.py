@@ -83,6 +83,13 @@ def scatter_nd(e: Emitter, node: Node, x: Value, at: Value, updates: Value) -> V
     return e(graph.scatter_nd, x, at, updates, kind=_kind(node))
 
 
+def written_from(e: Emitter, value: Value, within: tuple[Dim, Dim], start: Value, capacity: Dim) -> Value:
+    """Where a state is written from, which is behind its end for a value that is an error: then nothing is."""
+    low, high = (e.full((), I64, bound) for bound in within)
+    fits = e.map(graph.and_, e.map(graph.ge, value, low), e.map(graph.le, value, high))
+    return e.select(fits, start, e.full((), I64, capacity))
+
+
 @onnx_op("TensorScatter")
 def tensor_scatter(e: Emitter, node: Node, past: Value, update: Value) -> Value:
     """Write an update into a cache along one axis, from a position given per batch; circular mode wraps."""
@@ -97,6 +104,8 @@ def tensor_scatter(e: Emitter, node: Node, past: Value, update: Value) -> Value:
     if node.has(2):
         start = node.value(e, 2) if circular else node.within(e, 2, 0, capacity - shape[axis], "positions")
         start = e.reshape(e.cast(start, I64), (shape_of(start)[0], *(1,) * (rank - 1)))
+        if node.is_state(0, 0) and not circular:
+            start = written_from(e, start, (0, capacity - shape[axis]), start, capacity)
         at = e.map(graph.add, at, start)
     if circular:
         at = e.map(graph.floormod, at, e.full((), I64, capacity))

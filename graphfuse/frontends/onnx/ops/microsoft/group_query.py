@@ -15,6 +15,7 @@ from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.host_values import greater
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
 from graphfuse.frontends.onnx.ops.attention import Heads, heads_of, rotate, without_heads
+from graphfuse.frontends.onnx.ops.index import written_from
 from graphfuse.frontends.onnx.ops.microsoft.attention import refuse
 from graphfuse.frontends.onnx.ops.microsoft.normalize import scaled
 from graphfuse.ir.core import Value
@@ -157,8 +158,7 @@ def _present(e: Emitter, node: Node, new: Value, start: Value, lengths: Value, i
     if _is_state(node):
         e.require("at_most", total, shape_of(past)[2], "steps of the cache")
         e.require("at_most", steps, total, "steps")
-        # what has no length, which is an error, writes nothing either
-        start = e.select(e.map(graph.lt, lengths, 1), e.full((), I64, shape_of(past)[2]), start)
+        start = written_from(e, lengths, (1, total), start, shape_of(past)[2])
         at = e.map(graph.add, e.iota((1, 1, steps, 1), 2), start)
         return e(graph.scatter_along, past, e.broadcast(at, shape_of(new)), new, axis=2)
     capacity = greater(shape_of(past)[2], total, e.ranges)
