@@ -4,7 +4,7 @@ Every node is one of these:
 
 compute   has a lowering: it is in the one part of its level
 view      only says where elements are: parts read through it, torch makes it where torch needs it. One with gaps
-          that is only kept for the backward is computed instead, without gaps
+          that is only kept for the backward is computed instead, without gaps, and so is what an input becomes
 size      arithmetic on sizes, done by Python
 extern    anything else: torch runs it as it is
 
@@ -94,6 +94,7 @@ def cut(graph: fx.Graph, declined: Mapping[fx.Node, str], returned: int | None =
     if returned is not None:
         out.compacted = _compacted(graph, out, returned)
         out.any_order = _any_order(graph, out, returned)
+    out.compacted |= _written_through(graph, out)
     out.regions = _regions(graph, out)
     return out
 
@@ -167,6 +168,26 @@ def _compacted(graph: fx.Graph, out: Cut, returned: int) -> set[fx.Node]:
         and out.kinds[base_of(o, out)] is Kind.COMPUTE
         and all(_is_in_part_of(u, base_of(o, out), out) for u in readers(o, out) if u.op != "output")
     }
+
+
+def _written_through(graph: fx.Graph, out: Cut) -> set[fx.Node]:
+    """Views of what is computed that inputs become, and nothing else: `x.view(-1)[at] = y` is written into x.
+
+    They lie as the inputs do, whatever was traced.
+    """
+    found: set[fx.Node] = set()
+    for copy in graph.nodes:
+        target, view = copy.args[:2] if out.kinds[copy] is Kind.COPY_BACK else (None, None)
+        if not isinstance(target, fx.Node) or not isinstance(view, fx.Node) or out.kinds[view] is not Kind.VIEW:
+            continue
+        base, value, want = base_of(view, out), view.meta["val"], target.meta.get("val")
+        if out.kinds[base] is not Kind.COMPUTE or want is None or order_of(want) is None:
+            continue
+        is_alike = value.dtype == want.dtype and dims_of(value.shape) == dims_of(want.shape)
+        if is_alike and all(u is copy or _is_in_part_of(u, base, out) for u in readers(base, out)):
+            view.meta["val"] = want.new_empty_strided(want.shape, want.stride())
+            found.add(view)
+    return found
 
 
 def _any_order(graph: fx.Graph, out: Cut, returned: int) -> set[fx.Node]:

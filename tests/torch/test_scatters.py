@@ -102,7 +102,70 @@ def read_before(c, new):
     return old, c.sum(-1)
 
 
-IN_PLACE = (index_copy, setitem, slices, paged, added, attended, of_gaps, read_before)
+def of_flat(c, new):
+    c.view(-1, 4)[PLACE * 3] = new[0, 1]
+    return (c * 2).sum(-1)
+
+
+def of_kinds(c, new):
+    keys, values = c.unbind()
+    keys.index_copy_(1, PLACE, new[0])
+    values[:, PLACE] = new[1] * 2
+    return keys.sum(-1) * values.sum(-1)
+
+
+def of_layers(c, new):
+    layers = c.view(2, 3, 2, -1, 4)
+    layers[1, :, 0].index_copy_(1, PLACE - 4, new[0])
+    layers[0, :, 1, 2:].index_copy_(1, PLACE - 4, new[1])
+    return (c * 2).sum(-1)
+
+
+def of_slots(c, new):
+    c[1].view(-1, 2, 4)[PLACE * 2] = new[0, :2, 0]
+    return (c * 2).sum(-1)
+
+
+def of_a_slice(c, new):
+    c[:, 1:, 2:7].index_copy_(2, PLACE - 1, new[:, 1:])
+    return (c * 2).sum(-1)
+
+
+def from_its_end(c, new):
+    c[:, :, 1:7][:, :, -PLACE] = new
+    return (c * 2).sum(-1)
+
+
+def of_columns(c, new):
+    c[..., 1:3].index_copy_(2, PLACE, new[..., 1:3])
+    return (c * 2).sum(-1)
+
+
+def added_to_one(c, new):
+    c[1].index_add_(1, PLACE.expand(2), new[0].expand(3, 2, 4))
+    return (c * 2).sum(-1)
+
+
+def few_elements(c, new):
+    c[:, :, 2:].scatter_(2, PLACE.view(1, 1, 1, 1).expand(1, 3, 1, 2), new)
+    return (c * 2).sum(-1)
+
+
+def turned(c, new):
+    c.transpose(1, 2).index_copy_(1, PLACE, new.transpose(1, 2))
+    return (c * 2).sum(-1)
+
+
+def slice_of_turned(c, new):
+    c.permute(2, 0, 1, 3)[3:4] = new.permute(2, 0, 1, 3)
+    return (c * 2).sum(-1)
+
+
+THROUGH_VIEWS = (
+    of_flat, of_kinds, of_layers, of_slots, of_a_slice, from_its_end, of_columns, added_to_one, few_elements, turned,
+    slice_of_turned,
+)  # fmt: skip
+IN_PLACE = (index_copy, setitem, slices, paged, added, attended, of_gaps, read_before, *THROUGH_VIEWS)
 
 
 def read_after(c, new):
@@ -144,6 +207,26 @@ def test_what_is_changed_is_not_copied(fn):
     shares, kernels = run(fn, CACHE, NEW)
     assert shares
     assert "copy_bytes" not in kernels
+
+
+@pytest.mark.parametrize("fn", THROUGH_VIEWS, ids=lambda f: f.__name__)
+def test_nor_is_a_view_of_it(fn):
+    given = torch.randn(2, 3, 64, 4)
+    with recorded_graphs() as graphs, torch.no_grad():
+        compiled(fn)(given, NEW)
+    (part,) = graphs[0].parts
+    assert all(b.nbytes < given.nbytes / 8 for b in part.executable.plan.buffers if b.kind == "arena")
+
+
+@pytest.mark.parametrize(
+    "of", [lambda c: c[1], lambda c: c[0].flip(0), lambda c: c[0] + 0], ids=["other", "turned", "new"]
+)
+def test_a_view_that_becomes_something_else(of):
+    def fn(c, new):
+        c[0] = of(c).index_copy(1, PLACE, new[0])
+        return c.sum()
+
+    run(fn, CACHE, NEW)
 
 
 @pytest.mark.parametrize("fn", COPIED, ids=lambda f: f.__name__)
@@ -199,6 +282,27 @@ def test_what_is_in_range_is_written_before_the_error():
     with pytest.raises(IndexRangeError), torch.no_grad():
         fn(x, torch.tensor([1, 9]))
     assert x.tolist() == [0, 1, 0, 0]
+
+
+def past_its_end(c, new):
+    """In range of what the view is of."""
+    c[:, 1:, 2:6].index_copy_(2, PLACE - 1, new[:, 1:])
+    return c.sum()
+
+
+def test_what_is_out_of_range_of_a_view_is_dropped(emulated):
+    given = shifted(CACHE, 0)
+    with recorded_graphs() as graphs, torch.no_grad():
+        compiled(past_its_end)(given, NEW)
+    torch.testing.assert_close(given, CACHE, rtol=0, atol=0)
+    assert graphs[0].parts[0].executable.shared
+
+
+def test_what_is_out_of_range_of_a_view_is_an_error():
+    given = CACHE.clone()
+    with pytest.raises(IndexRangeError, match="from 0 to 3, found 4"), torch.no_grad():
+        compiled(past_its_end)(given, NEW)
+    torch.testing.assert_close(given, CACHE, rtol=0, atol=0)
 
 
 # for a GPU

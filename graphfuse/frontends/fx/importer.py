@@ -45,6 +45,8 @@ from graphfuse.ir.types import Tensor
 from graphfuse.ir.verifier import verify
 from graphfuse.symbolic import Dim, Expr, symbols
 
+_INTO_VIEWS = frozenset({torch.ops.aten.select_scatter.default, torch.ops.aten.slice_scatter.default})
+
 
 @dataclass(frozen=True)
 class Part:
@@ -66,13 +68,14 @@ class Part:
 
     @property
     def written(self) -> frozenset[fx.Node]:
-        """Nodes that make such outputs of their inputs, step by step."""
+        """Nodes that make such outputs of their inputs, step by step, and what these write into views of them."""
         out, inside = set[fx.Node](), set(self.nodes)
-        for number, _ in self.shared:
-            node: Any = self.outputs[number]
-            while node in inside:
+        pending: list[Any] = [self.outputs[number] for number, _ in self.shared]
+        while pending:
+            node = pending.pop()
+            if isinstance(node, fx.Node) and node in inside and node not in out:
                 out.add(node)
-                node = node.args[0]
+                pending += node.args[: 2 if node.target in _INTO_VIEWS else 1]
         return frozenset(out)
 
 

@@ -11,6 +11,7 @@ from graphfuse.constraints import decided
 from graphfuse.dialects import graph
 from graphfuse.frontends.emit import shape_of
 from graphfuse.frontends.fx.lowering import Call, Number, lowers
+from graphfuse.frontends.fx.ops.through_views import written_along, written_through
 from graphfuse.frontends.fx.sizes import dense_order, dims_of
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import BOOL, I64
@@ -225,9 +226,10 @@ def _written(c: Call, self: Value, src: Value, dim: int, begin: Dim, step: int =
     """`src` in the place of elements along `dim`."""
     e, size, count = c.e, c.shape[dim], shape_of(src)[dim]
     if c.in_place and count != 0:
-        line = tuple(count if i == dim else 1 for i in range(len(c.shape)))
-        at = e(graph.add, e(graph.mul, e.iota(line, dim), e.full(line, I64, step)), e.full(line, I64, begin))
-        return e(graph.scatter_along, self, e.broadcast(at, shape_of(src)), c.value(src), axis=dim)
+        if step == 1 and (made := written_through(e, self, src, dim, begin)) is not None:
+            return made
+        at = e.map(graph.add, e.map(graph.mul, e.iota((count,), 0), step), begin)
+        return written_along(e, self, dim, at, c.value(src))
     if step != 1 and count != 0:
         line = tuple(d if i == dim else 1 for i, d in enumerate(c.shape))
         past = e(graph.sub, e.iota(line, dim), e.full(line, I64, begin))

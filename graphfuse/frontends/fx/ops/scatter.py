@@ -16,7 +16,8 @@ from graphfuse.frontends.emit import elem_of, shape_of
 from graphfuse.frontends.fx.lowering import Call, Number, Operand, lowers, wide_elem
 from graphfuse.frontends.fx.ops.index import joined, places_of
 from graphfuse.frontends.fx.ops.movement import fits_view, strided_places
-from graphfuse.ir.core import Value
+from graphfuse.frontends.fx.ops.through_views import written_along
+from graphfuse.ir.core import Attr, Value
 from graphfuse.ir.types import BOOL, I64, U8, Scalar
 from graphfuse.symbolic import Dim, product
 
@@ -163,10 +164,13 @@ def _by_rows(c: Call, x: Value, axis: int, index: Value, src: Operand, kind: str
 
 
 def _along(c: Call, x: Value, axis: int, at: Value, src: Value, kind: str) -> Value:
-    """Slices of `src` along one dim, each where its index says."""
-    shape = shape_of(src)
-    places = c.e.reshape(at, tuple(d if i == axis else 1 for i, d in enumerate(shape)))
-    return _combined(c, x, c.e.broadcast(places, shape), src, kind, axis)
+    """Slices of `src` along one dim, each where its index says; sums of halves are wide."""
+    kind, elem = _of_bool(kind, elem_of(x))
+    return written_along(c.e, c.e.cast(x, elem), axis, at, c.e.cast(src, elem), kind=kind, **_order())
+
+
+def _order() -> dict[str, Attr]:
+    return {"ordered": True} if torch.are_deterministic_algorithms_enabled() else {}
 
 
 lowers(aten.scatter_reduce.two, write=_scattered)(scatter_reduce)
@@ -177,9 +181,7 @@ def _combined(c: Call, x: Value, at: Value, updates: Value, kind: str, axis: int
     """Slices written at places, or elements at those along an axis; sums of halves are wide."""
     kind, elem = _of_bool(kind, elem_of(x))
     op, attrs = (graph.scatter_nd, {}) if axis is None else (graph.scatter_along, {"axis": axis})
-    if torch.are_deterministic_algorithms_enabled():
-        attrs["ordered"] = True
-    return c.e(op, c.e.cast(x, elem), at, c.e.cast(updates, elem), kind=kind, **attrs)
+    return c.e(op, c.e.cast(x, elem), at, c.e.cast(updates, elem), kind=kind, **attrs, **_order())
 
 
 # into the elements as they lie in memory
