@@ -1,7 +1,7 @@
 """A tiny character-level GPT with a KV cache, trained on `tinygpt_corpus.txt` and committed.
 
-Owns the committed file's interface: the alphabet, the cache's shape and generation by any callable
-that runs one step. The training and the graph are in `train_tinygpt.py`.
+Owns the committed file's interface: the alphabet, which is its tokenizer, and the cache's shape. The
+training and the graph are in `train_tinygpt.py`; `graphfuse.generation` writes with it.
 
 The graph appends `step` tokens to `past` ones (rotary positions, so neither is bounded by a
 table); a prompt is one call with `past` 0, and each further character one call with `step` 1.
@@ -10,11 +10,12 @@ table); a prompt is one call with `past` 0, and each further character one call 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from graphfuse.errors import InputError
 from models import _cli
 
 NAME = "tinygpt"
@@ -54,10 +55,21 @@ def alphabet() -> str:
     return "".join(sorted(set(CORPUS.read_text(encoding="utf-8"))))
 
 
-def encode(text: str) -> np.ndarray:
-    """Token ids int64 [1, n]; a character outside the alphabet is a KeyError."""
-    ids = {character: i for i, character in enumerate(alphabet())}
-    return np.asarray([[ids[character] for character in text]], np.int64)
+class Tokenizer:
+    """A token for each character of the alphabet, as `graphfuse.generation` takes it."""
+
+    def __init__(self) -> None:
+        self._letters = alphabet()
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids; a character outside the alphabet is an InputError."""
+        if unknown := sorted(set(text) - set(self._letters)):
+            raise InputError(f"expected characters that the model knows, found {unknown}")
+        return [self._letters.index(character) for character in text]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The characters."""
+        return "".join(self._letters[i] for i in ids)
 
 
 def empty_cache(past: int = 0) -> Feeds:
@@ -65,36 +77,6 @@ def empty_cache(past: int = 0) -> Feeds:
     shape = (1, N_HEADS, past, HEAD_DIM)
     names = [f"past_{kind}_{i}" for i in range(LAYERS) for kind in ("key", "value")]
     return {name: np.zeros(shape, np.float32) for name in names}
-
-
-def generate(
-    step: Callable[[Feeds], Mapping[str, np.ndarray]],
-    prompt: str,
-    count: int,
-    *,
-    temperature: float = 0.5,
-    seed: int = 0,
-) -> Iterator[str]:
-    """Yield `count` characters after the prompt; `step` runs the model once on named inputs.
-
-    Temperature 0 always takes the likeliest character.
-    """
-    rng, letters = np.random.default_rng(seed), alphabet()
-    ids, cache = encode(prompt), empty_cache()
-    for _ in range(count):
-        outputs = step({"input_ids": ids, **cache})
-        cache = {name: np.asarray(outputs[name.replace("past", "present")]) for name in cache}
-        chosen = _sample(np.asarray(outputs["logits"])[0, -1], temperature, rng)
-        yield letters[chosen]
-        ids = np.asarray([[chosen]], np.int64)
-
-
-def _sample(logits: np.ndarray, temperature: float, rng: np.random.Generator) -> int:
-    if temperature == 0:
-        return int(logits.argmax())
-    scaled = (logits - logits.max()).astype(np.float64) / temperature
-    weights = np.exp(scaled)
-    return int(rng.choice(len(logits), p=weights / weights.sum()))
 
 
 def main() -> None:

@@ -15,8 +15,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+import graphfuse
+from graphfuse.generation import Decoder, Generator
 from models import tinygpt
-from models._builder import FLOAT, Builder, Value, model_runner, run_model
+from models._builder import FLOAT, Builder, Value, run_model
 from models._layers import gelu_tanh
 from models.tinygpt import HEAD_DIM, LAYERS, N_HEADS
 
@@ -74,7 +76,7 @@ def _rotate_torch(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torc
 def train(steps: int, seed: int) -> Network:
     """Return the network after `steps` batches of random windows of the corpus."""
     torch.manual_seed(seed)
-    text = torch.from_numpy(tinygpt.encode(tinygpt.CORPUS.read_text(encoding="utf-8"))[0])
+    text = torch.tensor(tinygpt.Tokenizer().encode(tinygpt.CORPUS.read_text(encoding="utf-8")))
     net = Network(len(tinygpt.alphabet()))
     optimizer = torch.optim.AdamW(net.parameters(), lr=3e-3, weight_decay=0.05)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=4e-3, total_steps=steps)
@@ -167,7 +169,7 @@ def _rotate(g: Builder, x: Value, rope: tuple[Value, Value]) -> Value:
 
 def check(net: Network, g: Builder) -> float:
     """Return the largest difference between the network and the graph fed in two pieces."""
-    ids = tinygpt.encode("The wind is from the north.")
+    ids = np.asarray([tinygpt.Tokenizer().encode("The wind is from the north.")])
     first = run_model(g.model(), {"input_ids": ids[:, :10], **tinygpt.empty_cache()})
     cache = {name: first[name.replace("past", "present")] for name in tinygpt.empty_cache()}
     second = run_model(g.model(), {"input_ids": ids[:, 10:], **cache})
@@ -189,8 +191,9 @@ def main() -> None:
     print(f"largest difference between network and graph: {check(net, g):.1e}")
     g.save(args.output)
     print(f"{args.output}: {args.output.stat().st_size / 1e6:.2f} MB")
-    sample = tinygpt.generate(model_runner(g.model()), "The wind", 200)
-    print("The wind" + "".join(sample))
+    decoder = Decoder(graphfuse.compile(args.output, dims=tinygpt.DIMS))
+    (sample,) = Generator(decoder, tinygpt.Tokenizer()).generate("The wind", max_new_tokens=200, temperature=0.5)
+    print(f"The wind{sample.text}")
 
 
 if __name__ == "__main__":

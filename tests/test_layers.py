@@ -45,6 +45,7 @@ TOP = {
     "devices",
     "inference_session",
     "stateful",
+    "generation",
     "onnx_backend",
     "host",
     "host.control",
@@ -57,7 +58,14 @@ TOP = {
     "kernels",
     "lsp",
 }
-OF_TARGETS = {"targets.backend", "cpu.backend", "cpu.graph_passes", "gpu.backend", "gpu.graph_passes"}
+OF_TARGETS = {
+    "targets.backend",
+    "cpu.backend",
+    "cpu.graph_passes",
+    "gpu.backend",
+    "gpu.graph_passes",
+    "gpu.launch_groups",
+}
 """What makes code for a target, from graph to launches."""
 EVERYTHING = INTERP | BACKENDS | BLOCK | TOP | OF_TARGETS | {"frontends", "fusion", "runtime"}
 
@@ -91,6 +99,7 @@ MAY_IMPORT = {
     "torch": EVERYTHING,
     "inference_session": EVERYTHING,
     "stateful": EVERYTHING,
+    "generation": EVERYTHING,
     "onnx_backend": EVERYTHING,
     "host": EVERYTHING,
     "host.control": LEVEL_0,
@@ -106,6 +115,7 @@ ONLY_IN = {
     "onnx_ir": ("frontends/onnx",),
     "pygls": ("lsp",),
     "lsprotocol": ("lsp",),
+    "tokenizers": ("generation/text.py",),
     "torch": ("frontends/fx", "torch", "kernels/torch_op.py"),
     "llvmlite": ("llvm", "cpu", "gpu", "runtime"),
 }

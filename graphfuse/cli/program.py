@@ -29,6 +29,7 @@ STDOUT_FAILS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF)
 VERBS = {
     "compile": "Compile an ONNX model to an artifact.",
     "run": "Run a model or an artifact once.",
+    "generate": "Continue texts by a language model.",
     "bench": "Time a model, alone or beside ONNX Runtime.",
     "verify": "Compare a model with ONNX Runtime and its regions with the interpreter.",
     "inspect": "Show what an artifact is made of.",
@@ -126,7 +127,7 @@ def _report(error: BaseException, debug: bool) -> int:
             return error.exit_code
         case KeyboardInterrupt() | click.Abort():
             message, code = "interrupted", INTERRUPTED
-        case SystemExit() if isinstance(error.__context__, BrokenPipeError):
+        case SystemExit() if isinstance(error.__context__, BrokenPipeError) or _is_pacified():
             return BROKEN_PIPE  # click or rich saw it first
         case SystemExit():
             return error.code if isinstance(error.code, int) else 1
@@ -141,6 +142,11 @@ def _report(error: BaseException, debug: bool) -> int:
     with contextlib.suppress(OSError):  # nobody is told
         click.echo(printable(message, keep="\n\t"), err=True)
     return code
+
+
+def _is_pacified() -> bool:
+    """Whether click has put something in the place of stdout, as it does when a pipe's reader is gone."""
+    return type(sys.stdout).__name__.endswith("PacifyFlushWrapper")
 
 
 def _lowered(message: str) -> str:
