@@ -30,6 +30,7 @@ from graphfuse.constraints import Constraint, Kind, decided, listening
 from graphfuse.dialects import graph
 from graphfuse.dialects.ranges import ranges_of
 from graphfuse.errors import VerifyError
+from graphfuse.fusion.regions.dataflow import regions_of
 from graphfuse.fusion.regions.outline import kernel_text
 from graphfuse.fusion.regions.partition import Decision
 from graphfuse.fusion.regions.plan import KernelCall, Planned, over_pairs, plan
@@ -43,7 +44,7 @@ from graphfuse.ir.printer import attrs_text, module_text, to_text
 from graphfuse.ir.rewrite import dead_code, rebuild
 from graphfuse.ir.types import Ptr
 from graphfuse.knobs import Options, settings
-from graphfuse.pipelines import graph_passes, partition, partitioned, region_passes
+from graphfuse.pipelines import graph_passes, launch_passes, partition, partitioned, region_passes
 from graphfuse.symbolic import Dim
 from graphfuse.targets import Target
 from graphfuse.targets.backend import Backend, Stages, backend_of
@@ -79,6 +80,9 @@ def stages(func: Func, target: Target, options: Options, choose: Choose | None =
     if choose is not None:
         regions, found = _timed(seconds, "tuning", lambda: choose(regions))
         ledger += found
+    with timing() as more:
+        regions = run(regions, launch_passes(target, options), "launches")
+    seconds.update(more)
     shared = sharing.get()
     if shared is not None:
         regions = _named(regions, backend, options, shared)
@@ -109,7 +113,7 @@ def _lowered(
     shared: Sharing | None = None,
 ) -> Stages:
     """With the block function of each region."""
-    region_ops = {str(op.attrs["kernel"]): op for op in regions.walk() if op.kind is graph.region}
+    region_ops = {str(op.attrs["kernel"]): op for op in regions_of(regions.body)}
     ranges = ranges_of(regions)
 
     def lowered(name: str, machine: Machine, schedule: str = "") -> Func:

@@ -50,6 +50,11 @@ def region_passes(target: Target, options: Options) -> tuple[Pass, ...]:
     return (*(backend_of(target).region_passes if options.fuse else ()), *halves)
 
 
+def launch_passes(target: Target, options: Options) -> tuple[Pass, ...]:
+    """What runs on the regions last, once their schedules have been chosen."""
+    return backend_of(target).launch_passes if options.fuse else ()
+
+
 # as text
 
 
@@ -58,7 +63,11 @@ def listing(target: str, options: Options | None = None) -> str:
     backend, options = backend_of(parse_target(target)), options or Options()
     stages = {
         "graph": backend.graph_passes(options),
-        "regions": (partition.given(target=target, fuse=options.fuse), *region_passes(backend.target, options)),
+        "regions": (
+            partition.given(target=target, fuse=options.fuse),
+            *region_passes(backend.target, options),
+            *launch_passes(backend.target, options),
+        ),
         "numerics": BLOCK_PASSES[options.numerics],
         backend.level: backend.kernel_passes(_ANY_KERNEL),
     }

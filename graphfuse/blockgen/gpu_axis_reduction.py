@@ -1,7 +1,7 @@
 """Emits reductions of any axes for GPUs, and searches for an extreme's position: one reduction, then pointwise work.
 
 A program has a tile of the dims, in the order of memory, and walks it over the reduced ones; its lanes hold partial
-results, which are folded across lanes once at the end.
+results, which are folded across lanes once at the end. Products of one operand are reductions of one walk.
 """
 
 from __future__ import annotations
@@ -77,23 +77,23 @@ def emit(kernel: Kernel, op: Op) -> Func:
     def kept(index: Index) -> Index:
         return tuple(0 if i in axes else at for i, at in enumerate(index) if keep or i not in axes)
 
-    def of(index: Index) -> Value:
-        return kernel.ev.value(x, index)
+    def of(index: Index) -> list[Value]:
+        return [kernel.ev.value(x, index)]
 
-    terms = Terms(shape_of(x), _axes(op), op.result, kept, of, lambda index: ((x, index),), str(op.attrs["kind"]))
+    terms = Terms(shape_of(x), _axes(op), [op.result], kept, of, lambda index: ((x, index),), str(op.attrs["kind"]))
     last = bool(op.attrs.get("last", False)) if op.kind is graph.arg_reduce else None
     return AxisReduction(kernel, terms, element_of(x), last).emit()
 
 
 @dataclass(frozen=True)
 class Terms:
-    """`result[kept(i)] = reduction of of(i) over the axes`, i over `shape`."""
+    """`results[n][kept(i)] = reduction of of(i)[n] over the axes`, i over `shape`; the results have one shape."""
 
     shape: tuple[Dim, ...]
     axes: tuple[int, ...]
-    result: Value
+    results: Sequence[Value]
     kept: Callable[[Index], Index]
-    of: Callable[[Index], Value]
+    of: Callable[[Index], Sequence[Value]]
     reads: Callable[[Index], Sequence[tuple[Value, Index]]]
     """What `of` evaluates, and where."""
     kind: str
@@ -126,7 +126,7 @@ class AxisReduction:
         kernel, terms = self.kernel, self.terms
 
         def walk(index: Index) -> Accesses:
-            analysis = kernel.accesses(terms.kept(index), shape_of(terms.result), [terms.result])
+            analysis = kernel.accesses(terms.kept(index), shape_of(terms.results[0]), terms.results)
             for value, where in terms.reads(index):
                 analysis.visit(value, where)
             return analysis.found
@@ -143,7 +143,7 @@ class AxisReduction:
         out = [1] * len(self.dims)
         reduced = self.dims[self.along].extent
         if self.across is None:  # one program, which waits for memory: for few reads of much
-            most = min(4 * TILE, machine.gpu.memory.in_flight_bytes // self._widest())
+            most = min(4 * TILE // len(self.terms.results), machine.gpu.memory.in_flight_bytes // self._widest())
             out[self.along] = max(2, fitting(reduced, LINE, most, ranges, slack=0.5))
         else:
             out[self.across], out[self.along], most = self._two_widths(self.dims[self.across].extent, reduced)
@@ -155,15 +155,16 @@ class AxisReduction:
     def _two_widths(self, kept: Dim, reduced: Dim) -> tuple[int, int, int]:
         """Lanes along the kept and the reduced dim, and the elements that a program should have in flight."""
         ranges, machine = self.kernel.space.ranges, self.kernel.machine
+        tile = TILE // len(self.terms.results)
         if not self.columns:
-            wide = max(2, fitting(reduced, LINE, TILE // 4, ranges))
+            wide = max(2, fitting(reduced, LINE, tile // 4, ranges))
             # of short rows, as windows of 4 x 4, a tile may have some that there are not, rather than one
             slack = 0.1 if wide >= LINE else 0.5
-            high = fitting(kept, 1, max(1, TILE // 2 // wide), ranges, slack)
+            high = fitting(kept, 1, max(1, tile // 2 // wide), ranges, slack)
         else:  # columns
             high = fitting(kept, LINE, 64, ranges)
-            wide = max(2, fitting(reduced, 1, TILE // high, ranges, slack=0.5))
-            high = fitting(kept, high, max(high, TILE // 2 // wide), ranges)
+            wide = max(2, fitting(reduced, 1, tile // high, ranges, slack=0.5))
+            high = fitting(kept, high, max(high, tile // 2 // wide), ranges)
         lines, widest = positions([self.dims[i].extent for i in self.kept]), self._widest()
         total = at_most(lines, ranges)
         if self.columns:
@@ -173,7 +174,7 @@ class AxisReduction:
         # few programs must have more in flight each; a search carries three registers an element
         share = max(1, min(8, total // high // machine.multiprocessors))
         most = machine.gpu.memory.in_flight_bytes // share // widest
-        most = min(most, TILE if self.last is not None else 4 * TILE)
+        most = min(most, TILE if self.last is not None else 4 * TILE) // len(self.terms.results)
         if high * wide < most:
             # few programs rather read all in a step or two, some of it in vain, than a little at a time
             every = high * at_most(positions([self.dims[i].extent for i in self.reduced]), ranges)
@@ -205,12 +206,12 @@ class AxisReduction:
         """Walk the reduced dims, fold, finish: under the lanes of the kept dims, if there are any."""
         kernel, ev = self.kernel, self.kernel.ev
         kept = ev.lanes
-        total = self._reduce(at, kept) if self.last is None else self._search(at, kept, last=self.last)
-        total = ev.cast(total, element_of(self.terms.result))
+        totals = self._reduce(at, kept) if self.last is None else [self._search(at, kept, last=self.last)]
         with ev.lanes_as(*self._lanes(kept, dict.fromkeys(self._in_lanes, Lane("", 1)))) if kept else ev.lanes_as():
             index = self.terms.kept(self._index(at, (0,) * len(self.reduced)))
-            ev.remember(self.terms.result, index, total)
-            kernel.store_outputs(index, shape_of(self.terms.result))
+            for result, total in zip(self.terms.results, totals, strict=True):
+                ev.remember(result, index, ev.cast(total, element_of(result)))
+            kernel.store_outputs(index, shape_of(self.terms.results[0]))
 
     @property
     def _in_lanes(self) -> list[int]:
@@ -232,9 +233,9 @@ class AxisReduction:
         return merged_index(len(self.shape), self.memory, where)
 
     def _walk(
-        self, at: Index, kept: Sequence[Lane], step: Callable[[Value, Dim, Carried], Yielded], start: Carried
+        self, at: Index, kept: Sequence[Lane], step: Callable[[Sequence[Value], Dim, Carried], Yielded], start: Carried
     ) -> Carried:
-        """`step(element, position along the innermost reduced dim, carried)` over all chunks of the reduced dims."""
+        """`step(elements, position along the innermost reduced dim, carried)` over all chunks of the reduced dims."""
 
         def inside(place: Index, lanes: Mapping[int, Lane], values: Carried) -> Yielded:
             along = {self.reduced[i]: lane for i, lane in lanes.items()}
@@ -249,12 +250,15 @@ class AxisReduction:
         lanes = self._lanes(kept, {i: Lane("along", self.widths[i]) for i in self._in_lanes})
         return tuple(lane.extent for lane in lanes), tuple(i for i, lane in enumerate(lanes) if lane.name == "along")
 
-    def _reduce(self, at: Index, kept: Sequence[Lane]) -> Value:
-        ev, fold = self.kernel.ev, Fold(self.terms.kind, self.elem, self.terms.of)
+    def _reduce(self, at: Index, kept: Sequence[Lane]) -> list[Value]:
+        ev, fold = self.kernel.ev, Fold(self.terms.kind, self.elem, lambda index: self.terms.of(index)[0])
         shape, axes = self._shape(kept)
-        start = fold.start(ev, shape)
-        (tile,) = self._walk(at, kept, lambda got, _, carried: [fold.combined(ev, carried[0], got)], (start,))
-        return across(ev, fold.kind, tile, axes, fold.elem)
+
+        def step(got: Sequence[Value], _: Dim, carried: Carried) -> list[Value]:
+            return [fold.combined(ev, before, here) for before, here in zip(carried, got, strict=True)]
+
+        tiles = self._walk(at, kept, step, tuple(fold.start(ev, shape) for _ in self.terms.results))
+        return [across(ev, fold.kind, tile, axes, fold.elem) for tile in tiles]
 
     # positions of extremes
 
@@ -270,10 +274,10 @@ class AxisReduction:
         short = at_most(self.dims[self.along].extent, self.kernel.space.ranges) < 1 << 31
         at_elem = I32 if short else I64
 
-        def step(got: Value, position: Dim, carried: Carried) -> list[Value]:
+        def step(got: Sequence[Value], position: Dim, carried: Carried) -> list[Value]:
             best, where = carried
             live = ev.live_lanes()
-            here = live_or_neutral(ev, kind, elem, got)
+            here = live_or_neutral(ev, kind, elem, got[0])
             better = is_better(ev, kind, here, best, last=last)
             if last:
                 better = ev.emit(block.or_, better, ev.emit(block.lt, where, ev.const(0, at_elem, shape)))

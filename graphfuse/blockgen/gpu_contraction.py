@@ -121,10 +121,6 @@ class GpuContraction(ContractionKernel):
 
     def emit(self) -> Func:
         """The kernel for what the product is."""
-        if self.beside:
-            assert self.row_dims, "products of one operand are of matrices"
-            assert not self.elementwise, "products of one operand are of matrices"
-            return self._emit_tiles()
         if self.elementwise or not self.dims or not self.row_dims or not self.column_dims:
             # without columns: weights that are one number everywhere
             return self._emit_windows() if self._is_window() else self._emit_reduction()
@@ -164,7 +160,9 @@ class GpuContraction(ContractionKernel):
     def _is_window(self) -> bool:
         """Whether every element of the result goes over a few numbers by itself, neighbours over neighbours."""
         window = product(self.work.depth)
-        if not isinstance(window, int) or window > WINDOW or self.work.scale is not None or len(self.work.pairs) > 1:
+        if not isinstance(window, int) or window > WINDOW or self.work.scale is not None:
+            return False
+        if self.beside or len(self.work.pairs) > 1:
             return False
         results = self._typical(positions(self.work.domain))
         if window > LONG and results < WARP * self.machine.multiprocessors and not self._is_convolution():
@@ -177,9 +175,9 @@ class GpuContraction(ContractionKernel):
         rank = len(work.domain)
         elem = accumulator(element_of(work.result))
 
-        def term(index: Index) -> Value:
-            products: list[Value] = []
-            for pair in pairs(index):
+        def term(number: int, index: Index) -> Value:
+            work, products = self.works[number], list[Value]()
+            for pair in pairs(number, index):
                 factors = [ev.value(value, where) for value, where in pair]
                 products.append(ev.emit(block.mul, *ev.unified([ev.cast(f, elem) for f in factors])))
             if work.scale is not None:
@@ -187,12 +185,15 @@ class GpuContraction(ContractionKernel):
                 products = [ev.emit(block.mul, *ev.unified([p, scale])) for p in products]
             return functools.reduce(lambda a, b: ev.emit(block.add, a, b), ev.unified(products))
 
-        def pairs(index: Index) -> list[tuple[tuple[Value, Index], tuple[Value, Index]]]:
-            o, k = index[:rank], index[rank:]
+        def pairs(number: int, index: Index) -> list[tuple[tuple[Value, Index], tuple[Value, Index]]]:
+            o, k, work = index[:rank], index[rank:], self.works[number]
             return [((a, work.lhs_at(o, k)), (b, work.rhs_at(o, k))) for a, b in work.pairs]
 
+        def terms_of(index: Index) -> list[Value]:
+            return [term(n, index) for n in range(len(self.works))]
+
         def reads(index: Index) -> list[tuple[Value, Index]]:
-            return [factor for pair in pairs(index) for factor in pair]
+            return [factor for n in range(len(self.works)) for pair in pairs(n, index) for factor in pair]
 
         axes = tuple(rank + i for i, d in enumerate(work.depth) if d != 1) or (rank,)
         shape = (*work.domain, *work.depth)
@@ -201,7 +202,8 @@ class GpuContraction(ContractionKernel):
         def kept(index: Index) -> Index:  # the domain may have groups and channels where the result has channels
             return reshape_index(index[:rank], work.domain, shape_of(work.result), kernel.space)
 
-        terms = Terms(shape, axes, work.result, kept, term, reads, "sum", columns)
+        results = [w.result for w in self.works]
+        terms = Terms(shape, axes, results, kept, terms_of, reads, "sum", columns)
         return AxisReduction(kernel, terms, elem).emit()
 
     def _emit_windows(self) -> Func:

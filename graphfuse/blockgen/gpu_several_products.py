@@ -36,15 +36,20 @@ def saved_together(machine: Machine, ranges: Ranges) -> Callable[..., float | st
 
 
 def _saved_together(machine: Machine, ranges: Ranges, products: Sequence[Op], *, meet: bool) -> float | str:
-    if not machine.has_wgmma:
-        return "the target has no schedule for several products"
     if len(products) > MOST_PRODUCTS:
         return f"{len(products)} products have no room for their accumulators"
-    first = products[0]
+    first, costs = products[0], machine.gpu.memory
     elem = element_of(first.operands[0])
+    m, n, k, batch = _sizes(first, ranges)
+    if min(m, n) < 2 <= k and _walk_alike(products):
+        if not meet:  # they are launched together, whatever their sizes
+            return "products with a vector that nothing brings together are kernels of their own"
+        written = (len(products) - 1) * batch * m * n * element_of(first.result).bytes
+        return 1e3 * (costs.launch_us + 2 * written / costs.bytes_per_us)
+    if not machine.has_wgmma:
+        return "the target has no schedule for several products"
     if any(element_of(v) != elem for p in products for v in p.operands) or elem.name not in ACCUMULATED:
         return "several products are of halves or bytes"
-    m, n, k, batch = _sizes(first, ranges)
     if min(m, n, k) < 2:
         return "a product with a vector is a reduction"
     if any(_is_spread(v) for p in products for v in p.operands):
@@ -54,7 +59,7 @@ def _saved_together(machine: Machine, ranges: Ranges, products: Sequence[Op], *,
         made = Product(m, columns, k * elem.bytes, batch, results=results)
         return microseconds(wgmma_tile(machine, made), machine, made)
 
-    count, size, costs = len(products), batch * m * n * max(2, elem.bytes), machine.gpu.memory
+    count, size = len(products), batch * m * n * max(2, elem.bytes)
     apart, together = count * best(n), best(n, count)
     if meet:  # through memory: from product to product, or from one wide product to what combines its columns
         combined = best(n * count) + costs.launch_us + (count + 1) * size / costs.bytes_per_us
@@ -62,6 +67,11 @@ def _saved_together(machine: Machine, ranges: Ranges, products: Sequence[Op], *,
     if together > _SURE * apart:
         return f"{together:.1f} us together, {apart:.1f} us apart"
     return 1e3 * (apart - together)
+
+
+def _walk_alike(products: Sequence[Op]) -> bool:
+    """Whether all read their operands' elements of one size, so that vectors of one are vectors of the others."""
+    return len({(str(op.kind), str(op.attrs["spec"]), *(element_of(v) for v in op.operands)) for op in products}) == 1
 
 
 def _is_spread(value: Value) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
 
 from graphfuse.blockgen import (
     attention,
@@ -19,9 +21,11 @@ from graphfuse.blockgen import (
     reduction,
     scan,
     scatter,
+    together,
     topk,
 )
 from graphfuse.blockgen.kernel import Kernel
+from graphfuse.dialects import graph
 from graphfuse.ir.core import Func, Op, symbols_of, walk
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
 from graphfuse.ir.types import Tensor
@@ -58,7 +62,7 @@ def lower_region(
     region: Op, name: str, ranges: Mapping[str, tuple[int, int]], machine: Machine, emitters: Emitters = EMITTERS
 ) -> Func:
     """The block function that computes `region`; parameters: inputs, outputs, then the symbols of `ranges`."""
-    func = dead_code(common_subexpressions(_emitted(region, name, ranges, machine, emitters)[1]))
+    func = dead_code(common_subexpressions(_emitted(region, name, ranges, machine, emitters).func))
     verify(func)
     return func
 
@@ -67,23 +71,37 @@ def schedules_of(
     region: Op, ranges: Mapping[str, tuple[int, int]], machine: Machine, emitters: Emitters = EMITTERS
 ) -> tuple[str, ...]:
     """Names of the ways to make a region's kernel, the one that is taken unasked first; none if there is one only."""
-    return _emitted(region, "k", ranges, machine, emitters)[0].schedules
+    return _emitted(region, "k", ranges, machine, emitters).schedules
 
 
 def others_of(
     region: Op, ranges: Mapping[str, tuple[int, int]], machine: Machine, emitters: Emitters = EMITTERS
 ) -> tuple[str, ...]:
     """Names of what to make where the kernel that is made unasked spills registers, the best first."""
-    return _emitted(region, "k", ranges, machine, emitters)[0].others
+    return _emitted(region, "k", ranges, machine, emitters).others
+
+
+class _Emitted(NamedTuple):
+    func: Func
+    schedules: tuple[str, ...]
+    others: tuple[str, ...]
 
 
 def _emitted(
     region: Op, name: str, ranges: Mapping[str, tuple[int, int]], machine: Machine, emitters: Emitters
-) -> tuple[Kernel, Func]:
+) -> _Emitted:
     mentioned = region_symbols(region)
     kernel = Kernel(region, name, {n: r for n, r in ranges.items() if n in mentioned}, machine)
+    if region.attrs["kind"] == graph.TOGETHER:
+        asked = {"schedule": region.attrs["schedule"]} if "schedule" in region.attrs else {}
+        inside = [replace(op, attrs={**asked, **op.attrs}) for op in region.body.ops[:-1]]
+        parts = [_emitted(op, name, ranges, machine, emitters) for op in inside]
+        # each takes what it has under such a name
+        others = dict.fromkeys(name for p in parts for name in p.others)
+        return _Emitted(together.emit(kernel, [p.func for p in parts]), (), tuple(others))
     is_empty = all(isinstance(t, Tensor) and t.elements == 0 for t in region.types)
-    return kernel, kernel.finish(0, 1) if is_empty else emitters[str(region.attrs["kind"])](kernel)
+    func = kernel.finish(0, 1) if is_empty else emitters[str(region.attrs["kind"])](kernel)
+    return _Emitted(func, kernel.schedules, kernel.others)
 
 
 def region_symbols(region: Op) -> frozenset[str]:

@@ -32,6 +32,7 @@ class Backend:
     level = "cpu"
     checks_values = True
     region_passes: tuple[Pass, ...] = ()
+    launch_passes: tuple[Pass, ...] = ()
     code_stages = ("llvm", "asm")
     note = ""
 

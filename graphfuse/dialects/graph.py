@@ -11,7 +11,7 @@ from graphfuse.dialects.block import MAX_GRID_RANK
 from graphfuse.dialects.elementwise import ROUNDED_KINDS, SCAN_KINDS, check_reduce_kind, declare
 from graphfuse.dialects.operands import axis_of, one_body, per_dim, positive, tensor, window_of, yielded_by
 from graphfuse.errors import VerifyError
-from graphfuse.ir.core import Block, Op, Trait, Value, dims_of, opdef, walk
+from graphfuse.ir.core import Block, Op, Trait, Value, attr_ints, dims_of, opdef, walk
 from graphfuse.ir.dense import Dense
 from graphfuse.ir.types import BOOL, F32, F64, I64, Ptr, Scalar, Tensor, Type, listed
 from graphfuse.symbolic import Dim, Expr, floordiv, product, symbols
@@ -566,6 +566,10 @@ def topk(x: Type, *, k: Dim, axis: int, largest: bool = True) -> tuple[Type, Typ
 # structure
 
 
+TOGETHER = "together"
+"""The kind of regions whose bodies are regions, one for each kernel of a launch."""
+
+
 @opdef("graph.region", Trait.PURE, Trait.ISOLATED)
 def region(
     *inputs: Type,
@@ -599,9 +603,18 @@ def region(
             raise VerifyError(f"in_place names operand {number} of {len(inputs)}")
         param = body.params.values[number]
         reads = [(op, i) for op in walk(body) for i, v in enumerate(op.operands) if v == param]
-        if value.op is None or value.op.kind not in SCATTERS or reads != [(value.op, 0)]:
+        if value.op is None or reads != [(value.op, _written_by(value))]:
             raise VerifyError(f"operand {number} is written in place, so one scatter and nothing else takes it")
     return yielded_by(bodies[0])
+
+
+def _written_by(value: Value) -> int | None:
+    """The number of the operand in whose memory a scatter's result is, or one of a region; None for another op's."""
+    op = value.op
+    if op is None or op.kind in SCATTERS:
+        return 0 if op is not None else None
+    numbers = attr_ints(op, "in_place", ())
+    return numbers[value.index] if value.index < len(numbers) else None
 
 
 @opdef("graph.loop", Trait.PURE)

@@ -25,7 +25,9 @@ from graphfuse.fusion.products.split_columns import cut_columns
 from graphfuse.fusion.products.split_keys import keys_in_parts
 from graphfuse.fusion.products.split_long_sums import share_sums
 from graphfuse.fusion.regions.copy_scattered import copy_scattered
+from graphfuse.fusion.regions.launch_together import launched_together
 from graphfuse.fusion.regions.whole_scatters import mark_whole
+from graphfuse.gpu.launch_groups import groups_of
 from graphfuse.ir.core import Func
 from graphfuse.ir.passes import Pass, passing
 from graphfuse.ir.rewrite import dead_code
@@ -95,6 +97,12 @@ def whole_scatters(func: Func, *, target: str = "cuda:sm_90a") -> Func:
     """Let one kernel make all of a scatter's result where a program's columns fit into shared memory."""
     machine = _machine(target)
     return mark_whole(func, lambda op: columns_of(op, machine) > 0)
+
+
+@passing("regions")
+def launch_together(func: Func, *, target: str = "cuda:sm_90a") -> Func:
+    """Put small kernels that do not wait for each other into one launch."""
+    return launched_together(func, groups_of(_machine(target), ranges_of(func)))
 
 
 def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:

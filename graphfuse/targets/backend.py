@@ -59,6 +59,8 @@ class Backend(Protocol):
     """Whether checks of indices are compiled in: their result is at hand when the call ends."""
     region_passes: tuple[Pass, ...]
     """What runs on regions before others do."""
+    launch_passes: tuple[Pass, ...]
+    """What runs on regions last, once their schedules have been chosen."""
     code_stages: Sequence[str]
     """Texts that `code_text` gives."""
 

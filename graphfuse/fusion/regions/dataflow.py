@@ -274,6 +274,16 @@ def operands_inside(op: Op) -> list[Value]:
     return out
 
 
+def regions_of(block: Block) -> Iterator[Op]:
+    """The regions of a block, and of the bodies of its loops, which are kernels: not those inside of others."""
+    for op in block.ops:
+        if op.kind is graph.region:
+            yield op
+        else:
+            for body in op.bodies:
+                yield from regions_of(body)
+
+
 def root_of(value: Value) -> Value:
     """The value whose memory a chain of reshapes names."""
     while value.op is not None and value.op.kind is graph.reshape:

@@ -186,7 +186,8 @@ def _why_not_before_scatter(flow: Dataflow, group: Group, region: Group, alone: 
     """Updates are each read once, and indices of elements."""
     if not alone or any(reader not in {*group.ops, *region.ops} for reader in _readers(flow, group)):
         return "it has to be written as well"
-    if any(not op.has(Trait.ELEMENTWISE) for op in group.ops):
+    joins = (graph.concat,) if flow.computes_places else ()  # each thread asks its place whose it is
+    if any(not (op.has(Trait.ELEMENTWISE) or op.kind in joins) for op in group.ops):
         return "only elementwise work is done to what is scattered"
     for op in region.ops:
         for v in _scattered_from_memory(flow, op):

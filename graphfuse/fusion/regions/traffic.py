@@ -49,11 +49,15 @@ def passed(flow: Dataflow, op: Op) -> Iterator[tuple[Value, tuple[Value, ...]]]:
 
 def stored(result: Value) -> Value:
     """What a kernel stores of a result: the updates of a scatter, else all."""
+    if result.op is not None and result.op.kind is graph.region:
+        return stored(result.op.body.terminator.operands[result.index])
     return result.op.operands[-1] if result.op is not None and is_in_place(result.op) else result
 
 
 def bytes_read_by(region: Op, ranges: Ranges) -> Dim:
     """What a `graph.region` reads of its operands; all of one where only a loop's symbol says how much."""
+    if region.attrs["kind"] == graph.TOGETHER:
+        return sum((bytes_read_by(op, ranges) for op in region.body.ops[:-1]), 0)
     flow = Dataflow(region.body)
     work = [op for op in region.body.ops if op.has(Trait.TERMINATOR) or is_work(flow, op)]
     found = bytes_read(flow, work, ranges)
