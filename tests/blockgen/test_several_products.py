@@ -40,6 +40,19 @@ def test_gates_are_one_kernel(shape):
     assert reasons(pair(*shape)) == (1, [])
 
 
+@pytest.mark.parametrize("machine", [HOPPER, GpuMachine()])
+def test_gates_of_a_vector_are_one_walk(machine):
+    assert reasons(pair(1, 768, 3072), machine) == (1, [])
+    assert reasons(pair(1, 768, 3072, "f32"), machine) == (1, [])
+
+
+def test_products_of_a_vector_that_do_not_meet_stay_apart():
+    func = graph_func("x: 1x768xbf16, w: 768x96xbf16, v: 768x96xbf16",
+        'a = contract(x, w) {spec = "mk,kn->mn"}; b = contract(x, v) {spec = "mk,kn->mn"}; return(a, b)')  # fmt: skip
+    apart = "products with a vector that nothing brings together are kernels of their own"
+    assert reasons(func) == (2, [apart])
+
+
 def test_gates_of_a_batch_are_one_kernel():
     assert reasons(pair(2048, 768, 3072, spec="bmk,bkn->bmn")) == (1, [])
 
@@ -48,7 +61,6 @@ def test_gates_of_a_batch_are_one_kernel():
     ("func", "reason"),
     [
         (pair(2048, 768, 3072, "f32"), "several products are of halves or bytes"),
-        (pair(1, 768, 3072), "a product with a vector is a reduction"),
         (SPREAD, "a product with what is spread is a reduction"),
     ],
 )
