@@ -6,6 +6,7 @@ python tools/render_gpu_results.py > docs/benchmarks-gpu.md
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,8 @@ def heading(title: str, found: dict[str, Any]) -> None:
     """What was measured, on what, when and how."""
     versions = ", ".join(f"{k} {v}" for k, v in found["versions"].items())
     gpu = found["rows"][0]["gpu"] or f"The emulator on {found['device']}"
-    print(f"\n## {title}\n\n{gpu}; {found['date'][:10]}; {versions}.\n\n    {found['command']}\n")
+    command = re.sub(r"--json \S+", f"--json benchmarks/results/{found['file']}", found["command"])
+    print(f"\n## {title}\n\n{gpu}; {found['date'][:10]}; {versions}.\n\n    {command}\n")
     if "note" in found:
         print(f"Note: {found['note']}.\n")
 
@@ -308,7 +310,7 @@ def main() -> None:
         if "_cpu" not in p.stem
     ]
     for path in sorted(paths, key=lambda p: (list(RENDER).index(kind(p)), p.name)):
-        RENDER[kind(path)](json.loads(path.read_text(encoding="utf-8")))
+        RENDER[kind(path)]({**json.loads(path.read_text(encoding="utf-8")), "file": path.name})
 
 
 if __name__ == "__main__":
