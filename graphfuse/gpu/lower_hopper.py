@@ -117,12 +117,14 @@ def lower_wait(kernel: Kernel, op: Op) -> None:
 
 @lowers(gpu.arrive)
 def lower_arrive(kernel: Kernel, op: Op) -> None:
-    """By the first thread of every warpgroup, or warp."""
+    """By the first thread of every warpgroup, or of every warp, all of whose lanes have read what is given back."""
     at, _ = _barrier(kernel, op)
     condition = kernel.scalar(op.operands[2]) if len(op.operands) > 2 else None
     assert kernel.role, "barriers are for warps with roles"
     if not kernel.role.single:
         size = WARP_SIZE if op.attrs.get("every_warp") else WARPGROUP
+        if size == WARP_SIZE:
+            kernel.assembly("bar.warp.sync 0xffffffff;")
         within = kernel.operate("and", kernel.thread, size - 1)
         condition = kernel.both(kernel.test("eq", within, 0), condition)
     arrive = "mbarrier.arrive.shared::cta.b64 _, [$0];"
