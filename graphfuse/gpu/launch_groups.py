@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from graphfuse.blockgen.lower import GPU_EMITTERS, lower_region
 from graphfuse.blockgen.together import ATTRS
-from graphfuse.dialects import block, control
+from graphfuse.dialects import block, control, graph
+from graphfuse.fusion.regions.dataflow import root_of
 from graphfuse.fusion.regions.traffic import bytes_read_by, stored
 from graphfuse.ir.core import Func, Op, Trait, attr_int, tensor_of
 from graphfuse.symbolic import Ranges, typical
@@ -17,7 +18,9 @@ KINDS = frozenset({"pointwise", "reduction", "contraction", "scatter"})
 """Of regions that may be made of loads, arithmetic and stores alone."""
 TINY, SHORT, LONG = 1, 8, 64
 """Launches that a kernel takes. Tiny ones go with any that have as many warps, short ones with those of about as
-many, others with their like up to the long ones, for which a launch is nothing."""
+many, others with their like up to the long ones, for which a launch is nothing. By hand, with `benchmarks.decode`."""
+KEPT_BYTES = 4 << 20
+"""Of what a kernel makes, and reads of what others made: kernels move to each other, and these are kept meanwhile."""
 PLAIN = frozenset(
     {
         block.load,
@@ -79,9 +82,11 @@ class _Groups:
 
     def _ns(self, op: Op) -> float:
         """How long it takes to move what a region reads and writes; infinity for what is never launched together."""
-        if op.attrs["kind"] not in KINDS:
-            return float("inf")
         written = sum((tensor_of(stored(v)).nbytes for v in op.body.terminator.operands), 0)
+        made = [v for v in op.operands if (root := root_of(v).op) is not None and root.kind is graph.region]
+        kept = written + sum((tensor_of(v).nbytes for v in made), 0)
+        if op.attrs["kind"] not in KINDS or typical(kept, self.ranges) > KEPT_BYTES:
+            return float("inf")
         return typical(bytes_read_by(op, self.ranges) + written, self.ranges) * self.machine.kernels.byte
 
     def _warps(self, op: Op) -> int | None:
