@@ -142,4 +142,4 @@ def has_rows(scatter: Op) -> bool:
     if scatter.kind is graph.scatter_nd:
         return tensor_of(at).shape[-1] != len(tensor_of(x).shape)
     spread = operand_of(at, graph.broadcast)
-    return spread is not None and tensor_of(spread).shape[-1] == 1
+    return spread is not None and tensor_of(spread).shape[-1:] in ((), (1,))
