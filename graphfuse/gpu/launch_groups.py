@@ -21,18 +21,8 @@ TINY, SHORT, LONG = 1, 8, 64
 many, others with their like up to the long ones, for which a launch is nothing. By hand, with `benchmarks.decode`."""
 KEPT_BYTES = 4 << 20
 """Of what a kernel makes, and reads of what others made: kernels move to each other, and these are kept meanwhile."""
-PLAIN = frozenset(
-    {
-        block.load,
-        block.load_view,
-        block.store,
-        block.store_view,
-        control.for_,
-        control.if_,
-        control.return_,
-        control.yield_,
-    }
-)
+MOVES = frozenset({block.load, block.load_view, block.store, block.store_view})
+PLAIN = MOVES | {control.for_, control.if_, control.return_, control.yield_}
 """What such kernels consist of, beside what has no effects."""
 MOST = 8
 """Kernels of a launch: their code is loaded by all multiprocessors."""

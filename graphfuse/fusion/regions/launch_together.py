@@ -51,10 +51,14 @@ class _Joiner(Copier):
     def __init__(self, groups: Groups) -> None:
         super().__init__()
         self.groups, self.kernels = groups, Kernels()
+        self.members: dict[Op, list[Op]] = {}
+        """Of a group, by the first of them, which stands for it."""
 
     def op(self, op: Op) -> None:
         """Loops have bodies of regions; those of regions stay."""
-        if op.kind is graph.loop:
+        if op in self.members:
+            self._together(self.members[op])
+        elif op.kind is graph.loop:
             self.copy(op)
         else:
             self._place(replace(op, operands=tuple(map(self.new, op.operands))), op.results)
@@ -62,28 +66,17 @@ class _Joiner(Copier):
     def body(self, body: Block, params: Params) -> Block:
         """A block with its groups, in an order that is as it was but for them."""
         ops = body.ops[:-1]
-        waits = _waits(ops)
-        number = {op: i for i, op in enumerate(ops)}
+        waits, number = _waits(ops), {op: i for i, op in enumerate(ops)}
         groups = [sorted(map(number.__getitem__, g)) for each in _side_by_side(ops, waits) for g in self.groups(each)]
         if not groups:
             return super().body(body, params)
+        self.members |= {ops[group[0]]: [ops[i] for i in group] for group in groups}
         first = {i: group[0] for group in groups for i in group}
         order: nx.DiGraph[int] = nx.DiGraph()
         order.add_nodes_from(first.get(i, i) for i in range(len(ops)))
         order.add_edges_from((first.get(j, j), first.get(i, i)) for i, before in enumerate(waits) for j in before)
-        members = {group[0]: [ops[i] for i in group] for group in groups}
-        if params is body.params:
-            params = replace(params)
-            self.values.update(zip(body.params.values, params.values, strict=True))
-        outer, self.builder = self.builder, Builder(self.builder.loc)
-        for i in nx.lexicographical_topological_sort(order):
-            if i in members:
-                self._together(members[i])
-            else:
-                self.op(ops[i])
-        self.end(body.terminator)
-        done, self.builder = self.builder.block(params), outer
-        return done
+        placed = (ops[i] for i in nx.lexicographical_topological_sort(order))
+        return super().body(replace(body, ops=(*placed, body.terminator)), params)
 
     def _place(self, made: Op, olds: Sequence[Value]) -> None:
         self.values.update(zip(olds, self.builder.append(made).results, strict=True))
