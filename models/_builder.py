@@ -313,13 +313,6 @@ class Builder:
 
 def run_model(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Run once on ONNX Runtime where it is installed, else on onnx's reference evaluator."""
-    return model_runner(model)(feeds)
-
-
-def model_runner(
-    model: onnx.ModelProto,
-) -> Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]:
-    """Return a function from inputs to outputs, both by name."""
     names = [info.name for info in model.graph.output]
     evaluate: Callable[..., Any]
     try:
@@ -332,12 +325,7 @@ def model_runner(
         options = ort.SessionOptions()
         options.log_severity_level = 3  # a probe leaves the norms' parameters unused
         evaluate = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"]).run
-
-    def run(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        values = evaluate(names, dict(feeds))
-        return {name: np.asarray(value) for name, value in zip(names, values, strict=True)}
-
-    return run
+    return {name: np.asarray(value) for name, value in zip(names, evaluate(names, dict(feeds)), strict=True)}
 
 
 INT64 = np.int64
