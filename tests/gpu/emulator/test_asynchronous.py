@@ -112,6 +112,23 @@ def test_predicated_copies_and_zero_fill():
     assert (out == np.where(np.arange(32) < 20, np.arange(32), 0)).all()
 
 
+def test_a_lane_reads_no_more_than_its_source_size():
+    """The others' are larger; the last bytes of a tensor are fewer than an instruction's."""
+    a, out = np.arange(126, dtype=np.uint32), np.zeros(128, np.uint32)
+    body = """
+    mov.b32 %r1, s; shl.b32 %r2, %t, 4; add.s32 %r1, %r1, %r2;
+    mad.wide.u32 %d1, %t, 16, %p0;
+    setp.lt.u32 %q1, %t, 31; selp.b32 %r3, 16, 8, %q1;
+    cp.async.cg.shared.global [%r1], [%d1], 16, %r3;
+    cp.async.wait_all;
+    ld.shared.v4.b32 {%r4, %r5, %r6, %r7}, [%r1];
+    mad.wide.u32 %d2, %t, 16, %p1; st.global.v4.b32 [%d2], {%r4, %r5, %r6, %r7};
+    """
+    launch(entry(body, ["p0", "p1"], SHARED), [a, out])
+    assert (out[:126] == a).all()
+    assert not out[126:].any()
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -112,11 +112,11 @@ def _issue(g: Gang, target: Array, source: Array, take: Array, nbytes: int) -> N
 def _read_from(g: Gang, source: Array, take: Array) -> Array:
     """Positions in the heap; lanes that take nothing may have any address."""
     saved, result = g.state(), np.zeros(len(take), np.int64)
-    if take.any():
-        g.restrict(g.mask & (g.spread(take) > 0))
-        result[take > 0] = at = access.heap_offsets(g, g.flat(source), int(take.max()), write=False)
+    for size in np.unique(take[take > 0]).tolist():
+        g.restrict(g.mask & (g.spread(take) == size))
+        result[take == size] = at = access.heap_offsets(g, g.flat(source), size, write=False)
         if hazards := g.machine.heap_hazards:
-            hazards.read(access.by(g), hazards.units(at, int(take.max())))
+            hazards.read(access.by(g), hazards.units(at, size))
         g.restore(saved)
     return result
 
