@@ -46,7 +46,7 @@ from graphfuse.blockgen.tiling import MatmulTile
 from graphfuse.dialects import block, graph
 from graphfuse.dialects.boxes import Unboxed
 from graphfuse.dialects.gpu import ACCUMULATED, WITHOUT_WGMMA
-from graphfuse.ir.core import Attr, Func, Value
+from graphfuse.ir.core import Attr, Func, Value, attr_ints
 from graphfuse.ir.types import F32
 from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, minimum, mod, product, sym, symbols, typical
 from graphfuse.targets.machine import SCHEDULERS, WARP
@@ -630,4 +630,7 @@ def operand_tile(kernel: Kernel, value: Value, index: Index, k: int) -> Value:
     got = ev.shaped(ev.value(value, index), ev.full_shape())
     lane = ev.lanes[k]
     loaded = is_view(value, kernel) and any(lane.name in symbols(i) for i in index)
+    made = got.op
+    if made is not None and made.kind is block.load_view and made.attrs.get("other", 0) == 0:
+        loaded |= k in attr_ints(made, "limited", ())
     return got if lane.limit is None or loaded else live_or(ev, got, 0)

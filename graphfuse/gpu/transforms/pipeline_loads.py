@@ -12,8 +12,8 @@ becomes, with n stages,
 Where tiles are may be read from memory too, as tables of blocks say: the numbers are read again for the tile ahead.
 
 The buffer that an iteration fills is the one that the last iteration read, and the wait, where all threads meet, lies
-between. Copies beyond the end are left out but their groups, empty, are not: so the count of pending groups is always
-right, whatever the number of trips.
+between. A loop takes the rings of one that has ended, where it wants the same. Copies beyond the end are left out but
+their groups, empty, are not: so the count of pending groups is always right, whatever the number of trips.
 """
 
 from __future__ import annotations
@@ -58,6 +58,10 @@ class _Copy:
     width: int
     transposed: bool
 
+    def of(self, stages: int) -> Buffer:
+        """The ring with so many slots."""
+        return replace(self.ring, shape=(stages, *self.ring.shape[1:]))
+
 
 class _Rewriter(Remaker):
     def __init__(self, func: Func, facts: Facts, stages: int, shared_bytes: int) -> None:
@@ -65,6 +69,8 @@ class _Rewriter(Remaker):
         self.facts, self.stages, self.left = facts, stages, shared_bytes
         self.rings = Builder()
         """Allocations; they come first, for a loop may be inside another one."""
+        self.free: list[Value] = []
+        """Rings of loops that have ended."""
         self.users = readers(func)
 
     def run(self) -> Func:
@@ -85,8 +91,22 @@ class _Rewriter(Remaker):
     def _depth(self, copies: Sequence[_Copy]) -> int:
         """How many stages there is room for; 0 to leave the loop as it is."""
         nbytes = sum(c.ring.slot_bytes for c in copies)
-        stages = min(self.stages, self.left // nbytes) if nbytes else 0
-        return stages if stages >= 2 else 0
+        for stages in range(self.stages, 1, -1) if nbytes else ():
+            again = self._taken(copies, stages)
+            if sum(c.ring.slot_bytes * stages for c, r in zip(copies, again, strict=True) if r is None) <= self.left:
+                return stages
+        return 0
+
+    def _taken(self, copies: Sequence[_Copy], stages: int) -> list[Value | None]:
+        """Rings of loops that have ended, for those copies that find one."""
+        free = list(self.free)
+        found: list[Value | None] = []
+        for copy in copies:
+            ring = next((r for r in free if r.type == copy.of(stages)), None)
+            found.append(ring)
+            if ring is not None:
+                free.remove(ring)
+        return found
 
     def _copies(self, loop: Op) -> Iterator[_Copy]:
         """Loads of whole matrices at addresses that are known ahead, which products take."""
@@ -144,11 +164,15 @@ class _Rewriter(Remaker):
 
     def _pipelined(self, loop: Op, copies: Sequence[_Copy], stages: int) -> None:
         build = self.builder
-        self.left -= stages * sum(c.ring.slot_bytes for c in copies)
-        rings = [
-            self.rings(gpu.shared_alloc, shape=(stages, *c.ring.shape[1:]), elem=c.ring.elem, swizzle=c.ring.swizzle)
-            for c in copies
-        ]
+        rings: list[Value] = []
+        for copy, ring in zip(copies, self._taken(copies, stages), strict=True):
+            if ring is None:
+                wanted = copy.of(stages)
+                ring = self.rings(gpu.shared_alloc, shape=wanted.shape, elem=wanted.elem, swizzle=wanted.swizzle)
+                self.left -= wanted.nbytes
+            else:
+                self.free.remove(ring)
+            rings.append(ring)
         lower, upper, *carried = (self.new(v) for v in loop.operands)
         step = attr_int(loop, "step", 1)
         for stage in range(stages - 1):
@@ -178,6 +202,7 @@ class _Rewriter(Remaker):
         new = control.for_.build([lower, upper, *carried, first], loop.attrs, loc=loop.loc, bodies=(body,))
         self.builder.append(new)
         self.values.update(zip(loop.results, new.results, strict=False))
+        self.free += rings
 
     def _fill(
         self, loop: Op, copies: Sequence[_Copy], rings: Sequence[Value], slot: Value, at: Value, upper: Value
