@@ -53,8 +53,8 @@ WIDE_DEPTH_BYTES, WIDE_VALUES_BYTES, WIDE_KEYS = 256, 512, 16
 """The same in bytes, and keys of a block, where threads multiply f32 or f64 in registers. For 64 queries of 64 or 128
 f32, 2.0 to 2.4 instructions for each fma on the emulator (tests/torch/test_population.py); with as much as of halves
 2.7, and registers spilled."""
-LEAST_ROWS = 32
-"""Queries for which a tile of 64 rows pays."""
+STAGES = 3
+"""Blocks of keys, and of values, that shared memory holds in long walks of few rows, which only read; others have 2."""
 BOX_BYTES = 16
 """What TMA wants rows and offsets to be multiples of."""
 
@@ -121,7 +121,7 @@ class GpuAttention(AttentionKernel):
         self._store(acc)
         flops = 2 * positions(self.shape) * (self.depth + columns)
         per_program = height * self.keys * (self.depth + width) // 4096
-        attrs: dict[str, Attr] = {"flops": flops, "warps": sizes.warps, "stages": 2}
+        attrs: dict[str, Attr] = {"flops": flops, "warps": sizes.warps, "stages": self._stages()}
         if tile is not None:
             attrs |= {"turns": tile.turns, "persistent": tile.persistent, "resident": tile.resident}
             attrs |= {"query_words": tile.query_words}
@@ -170,8 +170,8 @@ class GpuAttention(AttentionKernel):
             raise Unboxed(f"the result is of {element_of(output.result)}")
         if len(scores.depth) != 1 or at_most(self.depth, space.ranges) > MAX_DEPTH:
             raise Unboxed(f"queries have more than {MAX_DEPTH} elements, or several dims of them")
-        if at_most(self.rows, space.ranges) < LEAST_ROWS:
-            raise Unboxed(f"fewer than {LEAST_ROWS} queries")
+        if at_most(self.rows, space.ranges) < gpu_attention_tile.LEAST_ROWS:
+            raise Unboxed(f"fewer than {gpu_attention_tile.LEAST_ROWS} queries")
         if any(exact_div(d, BOX_BYTES // elem.bytes) is None for d in (self.depth, columns)):
             raise Unboxed(f"rows that are no multiples of {BOX_BYTES} bytes")
         sizes = (self.rows, self.keys, self.depth, columns, *(self.shape[i] for i in self.roles.outer))
@@ -212,6 +212,11 @@ class GpuAttention(AttentionKernel):
         warps = max(2, min(8, height * max(values, 64) // 1024 if narrow else max(4 * (height >= 16), height // 8)))
         best = Sizes(height, keys, warps)
         return self.kernel.chosen([best], () if narrow else [replace(best, rows=max(1, height // 2))])
+
+    def _stages(self) -> int:
+        """Blocks of keys on the way, and the one that is read."""
+        is_long = at_most(self.keys, self.kernel.space.ranges) > self.kernel.machine.gpu.short_walk
+        return STAGES if is_long and self.is_narrow and self.height == LEAST_SIDE and not self.boxes else 2
 
     # scores
 
@@ -356,16 +361,19 @@ class GpuAttention(AttentionKernel):
                 tile = live_or_neutral(ev, "max", elem, got)
             larger = ev.emit(block.max_, largest, across(ev, "max", tile, (1,), elem))
             before, after = (self._base(softmax, scaled(v, scale), elem) for v in (largest, larger))
-            after = self._finite(after)
-            before, after = (scaled(v, LOG2_E if short else 1.0) for v in (before, after))
-            correction = ev.emit(exp, ev.emit(sub, before, after))
-            spread = ev.shaped(after, ev.full_shape())
-            if short:
+            before, after = self._or_never(softmax, largest, before), self._finite(after)
+            if short and scores.is_near:  # one op for each score, where none is so large that the factor ends f32
+                before, after = (scaled(v, LOG2_E) for v in (before, after))
+                correction = ev.emit(exp, ev.emit(sub, before, after))
                 factor = ev.const(scale * LOG2_E, elem, ev.full_shape())
                 away = ev.shaped(ev.emit(block.ELEMENTWISE["neg"], after), ev.full_shape())
                 e = ev.emit(exp, ev.emit(block.fma, tile, factor, away))
             else:
-                e = ev.emit(exp, ev.emit(sub, tile, spread))
+                away = ev.shaped(after, ev.full_shape())
+                correction, e = (
+                    ev.emit(exp, scaled(ev.emit(sub, a, b), LOG2_E if short else 1.0))
+                    for a, b in ((before, after), (scaled(tile, scale), away))
+                )
             total = ev.emit(add, ev.emit(mul, total, correction), across(ev, "sum", e, (1,), elem))
             return [larger, total, self._times_values(e, index[-1], self._scaled(acc, correction, mul))]
 
@@ -444,6 +452,14 @@ class GpuAttention(AttentionKernel):
             self._remember(softmax.largest, largest)
             base = ev.shaped(ev.value(softmax.base, self._index(self.row, 0)), (self.row_lane.extent, 1))
             return ev.cast(base, elem)
+
+    def _or_never(self, softmax: Softmax, largest: Value, base: Value) -> Value:
+        """-inf where all scores so far are, whatever the base is then: of what is 0, nothing is left."""
+        if softmax.base == softmax.largest.result:
+            return base
+        ev, t = self.kernel.ev, tile_of(base)
+        never = ev.const(-math.inf, t.elem, t.shape)
+        return ev.emit(block.select, ev.emit(block.eq, largest, never), never, base)
 
     def _finite(self, base: Value) -> Value:
         """0 where all scores so far are -inf, so that exponentials are 0 and not NaN."""

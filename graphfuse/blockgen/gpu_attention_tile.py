@@ -15,6 +15,8 @@ from graphfuse.targets.machine import Machine
 
 WARPGROUP_ROWS = 64
 """Of queries: what one `wgmma` takes."""
+LEAST_ROWS = 17
+"""Queries for which such a tile pays: `python -m benchmarks.gpu_constants --only cached`."""
 MOST_REGISTERS = 192
 """Of a thread, 32 bits each, for scores, probabilities and result."""
 KEYS = (128, 64, 32)
@@ -55,6 +57,6 @@ def attention_tiles(depth: int, values: int, rows: int, keys: int, heads: int, m
     if rows <= WARPGROUP_ROWS:
         return [one]
     two = AttentionTile(2 * WARPGROUP_ROWS, width, persistent=1)
-    few = programs < machine.multiprocessors or (narrow and keys <= machine.gpu.short_walk)
+    few = 2 * programs <= machine.multiprocessors * one.resident or (narrow and keys <= machine.gpu.short_walk)
     words = [replace(t, query_words=True) for t in (one, two)]
     return [*((one, two) if few else (two, one)), replace(two, persistent=0), replace(two, turns=True), *words]

@@ -20,7 +20,7 @@ from graphfuse.blockgen.index import Index, coefficient
 from graphfuse.blockgen.kernel import Kernel, element_of
 from graphfuse.dialects import block, graph
 from graphfuse.dialects.boxes import Axis, Box, Digit, Unboxed, Windows, atom_of, outer_axes
-from graphfuse.ir.core import Attr, Value, attr_number
+from graphfuse.ir.core import Attr, Trait, Value, attr_number
 from graphfuse.symbolic import Dim, Ranges, Sym, bounds, exact_div, product, substitute, sym, symbols
 from graphfuse.targets.machine import Machine
 
@@ -105,10 +105,11 @@ class Boxed:
 def find_box(kernel: Kernel, factor: Factor, side: str, k: str) -> Boxed:
     """The boxes of rows (or columns), the variable `side`, and k; raises `Unboxed`.
 
-    They are memory, and contiguous along one of both.
+    They are memory, and contiguous along one of both; along the other, zeros may follow its end.
     """
     which, bytes_, scope = factor.which, element_of(factor.value).bytes, _scope(kernel, factor)
-    if len(factor.found.offsets) != 1 or factor.found.inside or not factor.is_view:
+    ends = _ends(kernel, factor, side if factor.strides(k) == (1,) else k)
+    if len(factor.found.offsets) != 1 or not (ends or (factor.is_view and not factor.found.inside)):
         raise Unboxed(f"{which} is computed where it is read")
     (offset,), strides = factor.found.offsets, {name: factor.strides(name)[0] for name in (side, k)}
     if strides[k] != 1 and (strides[side] != 1 or bytes_ != 2):
@@ -117,8 +118,9 @@ def find_box(kernel: Kernel, factor: Factor, side: str, k: str) -> Boxed:
     for name in (side, k) if strides[k] == 1 else (k, side):
         if (stride := strides[name]) is None or stride == 0:
             raise Unboxed(f"{which} repeats its elements")
-        inside.append(Axis(factor.extents[name], stride, sym(name)))
-        offset = offset - sym(name) * stride
+        extent, start = ends.get(name, (factor.extents[name], sym(name)))
+        inside.append(Axis(extent, stride, start))
+        offset = offset - start * stride
     try:
         outer, begin = outer_axes(offset, scope)
         axes = [*outer, *inside]
@@ -126,6 +128,14 @@ def find_box(kernel: Kernel, factor: Factor, side: str, k: str) -> Boxed:
         return Boxed(factor, Box(dims, all_strides, begin, start).copied(bytes_, scope), k)
     except Unboxed as why:
         raise Unboxed(f"{which}: {why}") from None
+
+
+def _ends(kernel: Kernel, factor: Factor, name: str) -> dict[str, tuple[Dim, Dim]]:
+    """Where memory ends along the dim of a variable, and where in it the variable is, if zeros follow; else nothing."""
+    if len(factor.found.inside) != 1 or coefficient(left := factor.found.inside[0], name) != -1:
+        return {}
+    last = substitute(left, dict.fromkeys(factor.extents, 0))
+    return {name: (last + 1, last - left)} if _is_padded_view(factor.value, kernel) else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +219,16 @@ def find_windows(kernel: Kernel, x: Factor, roles: Roles, first: str) -> Boxed:
         (*roles.rows, channel), sym(channel), left,
     )  # fmt: skip
     return Boxed(x, windows.box().copied(elem.bytes, scope), channel)
+
+
+def _is_padded_view(x: Value, kernel: Kernel) -> bool:
+    """Whether a value is memory, with zeros around it, seen through movement ops."""
+    while not is_view(x, kernel):
+        op, inner = x.op, _image(x)
+        if inner == x and (op is None or not op.has(Trait.MOVEMENT) or len(op.operands) != 1 or op.kind is graph.pad):
+            return False
+        x = inner if inner != x or op is None else op.operands[0]
+    return True
 
 
 def _image(x: Value) -> Value:

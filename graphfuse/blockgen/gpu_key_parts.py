@@ -1,13 +1,17 @@
-"""Into which parts the keys of attentions of few queries are split, so that no multiprocessor is idle."""
+"""Into which parts the keys of attentions of few programs are split, so that no multiprocessor is idle."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
+from graphfuse.blockgen import gpu_attention_tile
 from graphfuse.targets.machine import Machine
 
 KEYS = 64
 """Of a step of the walk over keys: parts are whole numbers of them."""
+ROWS = 128
+"""Of queries that a program has at most."""
 _PARTIAL = 2
 """Bytes of a row of a part's result, for each of a key and its value: it is f32, written and read."""
 
@@ -15,28 +19,33 @@ _PARTIAL = 2
 def key_parts(machine: Machine) -> Callable[[int, int, int, int], int]:
     """For a machine: keys of a part, all of them where one program may read them.
 
-    It is given heads, rows of queries of each, keys, and bytes of a key and its value.
+    It is given heads, rows of queries of each, keys, and bytes of a key and its value. Where rows are many, there are
+    parts for an idle machine only: their results are large.
     """
     costs = machine.gpu.memory
     rate = costs.bytes_per_us / machine.multiprocessors
 
     def chosen(heads: int, rows: int, keys: int, nbytes: int) -> int:
-        if not nbytes or not keys:
+        blocks = -(-rows // ROWS)
+        if not nbytes or not keys or (blocks > 1 and heads * blocks >= machine.multiprocessors):
             return keys
-        in_flight = KEYS * nbytes
+        boxed = rows >= gpu_attention_tile.LEAST_ROWS
+        in_flight = (2 if boxed else 1) * KEYS * nbytes
         full = -(-costs.in_flight_bytes // in_flight)  # programs of a multiprocessor that ask for enough at a time
 
         def us(part: int) -> float:
             parts = -(-keys // part)
-            programs = -(-heads * parts // machine.multiprocessors)
+            programs = -(-heads * blocks * parts // machine.multiprocessors)
             waves = -(-programs // full)
-            read = programs * min(part, keys) * nbytes / rate / min(1, programs / full)
-            combined = heads * parts * rows * nbytes * _PARTIAL / costs.cached_bytes_per_us
-            return waves * machine.gpu.uncopied.start_us + read + (costs.beside_us + combined if parts > 1 else 0)
+            alone = programs * part * nbytes / rate / costs.most_share / min(1, programs / full)
+            together = heads * blocks * keys * nbytes / costs.bytes_per_us
+            out = waves * machine.gpu.uncopied.start_us + math.hypot(alone**2, together**2) ** 0.5
+            if parts > 1:
+                out += costs.beside_us + heads * parts * rows * nbytes * _PARTIAL / costs.cached_bytes_per_us
+            return out
 
-        steps = -(-keys // KEYS)
-        counts = dict.fromkeys(-(-steps // n) for n in range(1, steps + 1))
-        part = min((n * KEYS for n in counts), key=us)
-        return min(part, keys)
+        counts = range(1, -(-keys // KEYS) + 1)
+        parts = dict.fromkeys(-(-keys // (n * KEYS)) * KEYS for n in counts)
+        return min((min(n, keys) for n in parts), key=us)
 
     return chosen

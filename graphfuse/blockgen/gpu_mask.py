@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from graphfuse.blockgen.index import Index, IndexSpace, coefficient
 from graphfuse.blockgen.kernel import element_of
@@ -24,15 +25,15 @@ from graphfuse.dialects import graph
 from graphfuse.dialects.softmax import number
 from graphfuse.ir.core import Op, Trait, Value, attr_int, made_of
 from graphfuse.ir.types import F32
-from graphfuse.symbolic import Dim, Expr, maximum, minimum, substitute
+from graphfuse.symbolic import Atom, Call, Dim, Expr, maximum, minimum, of_atom, substitute, symbols, with_atoms
 
 Condition = Value | bool
 """A tensor of bools, or one that is the same everywhere."""
 
 MASK = "mask"
 """The attribute of a function that says why its mask bounds no walk over keys."""
-NEVER = -1e30
-"""Scores below vanish beside any others."""
+NEVER = -65504.0
+"""The lowest f16, which masks of halves have: scores with it vanish beside any that are nearer to each other."""
 _LT, _LE, _GT, _GE, _NOT = (graph.ELEMENTWISE[n] for n in ("lt", "le", "gt", "ge", "not"))
 _ADD, _SUB, _MUL, _DIV, _AND, _OR = (graph.ELEMENTWISE[n] for n in ("add", "sub", "mul", "div", "and", "or"))
 
@@ -48,6 +49,8 @@ class Scores:
     """Dims over a query and a key that are not negative where the query may see the key."""
     reason: str
     """Why nothing is known of a mask that is there; else nothing."""
+    is_near: bool
+    """Whether finite scores are products and what is made of each: no mask has moved them to the end of f32."""
 
 
 def analyse(z: Value, scores: Value, index: Index, space: IndexSpace, at: tuple[str, str], *, unscale: bool) -> Scores:
@@ -65,12 +68,38 @@ def analyse(z: Value, scores: Value, index: Index, space: IndexSpace, at: tuple[
     tile, scale = _unscaled(chosen) if unscale else (chosen, 1.0)
     limits = tuple(d for d in limits if _is_usable(d, at))
     reason = "" if limits or not _reads_mask(z, scores) else "no mask by indices is among what is added or chosen"
-    return Scores(tile, _Assuming(index, space, limits).value(tile), scale, limits, reason)
+    whole = _Assuming(index, space, limits).value(tile)
+    return Scores(tile, whole, scale, limits, reason, _is_near(tile, scores))
+
+
+def _is_near(v: Value, scores: Value) -> bool:
+    op = v.op
+    if v == scores or op is None:
+        return v == scores
+    if op.kind is graph.select:
+        return number(op.operands[2]) == -math.inf and _is_near(op.operands[1], scores)
+    factors = op.operands[1:] if op.kind in (_MUL, _DIV) else ()
+    is_alone = len(op.operands) == 1 or (len(factors) == 1 and number(factors[0]) is not None)
+    return is_alone and op.has(Trait.ELEMENTWISE) and _is_near(op.operands[0], scores)
 
 
 def _is_usable(limit: Dim, at: tuple[str, str]) -> bool:
-    query, key = (coefficient(limit, name) for name in at)
-    return key in (1, -1) and isinstance(query, int)
+    query, key = at
+    return all(coefficient(d, key) in (1, -1) and isinstance(coefficient(d, query), int) for d in _ends(limit, query))
+
+
+def _ends(limit: Dim, query: str) -> tuple[Dim, Dim]:
+    """The limit with 0 for remainders of the query, and with the largest ones.
+
+    Where heads that share keys are rows of one tile, what is left of a row's number is the query's.
+    """
+
+    def end(atom: Atom, *, largest: bool) -> Dim:
+        if isinstance(atom, Call) and atom.fn == "mod" and query in symbols(atom.args[0]):
+            return atom.args[1] - 1 if largest else 0
+        return of_atom(atom)
+
+    return with_atoms(limit, partial(end, largest=False)), with_atoms(limit, partial(end, largest=True))
 
 
 def _reads_mask(z: Value, scores: Value) -> bool:
@@ -355,11 +384,14 @@ def span(limits: Sequence[Dim], at: tuple[str, str], rows: tuple[Dim, Dim], keys
     all_from: Dim = 0
     all_to, end = keys, keys
     for limit in limits:
-        slope = coefficient(limit, query)
+        ends = _ends(limit, query)
+        slope = coefficient(ends[0], query)
         assert isinstance(slope, int)
-        first, last = rows if slope >= 0 else rows[::-1]
-        low, high = (substitute(limit, {query: r, key: 0}) for r in (first, last))
-        if coefficient(limit, key) == -1:  # key <= low .. high
+        lows, highs = (
+            [substitute(d, {query: r, key: 0}) for d in ends] for r in (rows if slope >= 0 else rows[::-1])
+        )  # fmt: skip
+        low, high = minimum(*lows), maximum(*highs)
+        if coefficient(ends[0], key) == -1:  # key <= low .. high
             all_to, end = minimum(all_to, low + 1), minimum(end, high + 1)
         else:  # key >= -high .. -low
             begin, all_from = maximum(begin, high * -1), maximum(all_from, low * -1)

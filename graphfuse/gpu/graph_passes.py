@@ -82,7 +82,7 @@ def split_f32(func: Func, *, target: str = "cuda:sm_90a") -> Func:
 
 @passing("graph", after=("own-masks", "join-heads"))
 def split_keys(func: Func, *, target: str = "cuda:sm_90a") -> Func:
-    """Give each of the programs that the target runs at a time a part of the keys that few queries read."""
+    """Give each of the programs that the target runs at a time a part of the keys that few would read."""
     return keys_in_parts(func, key_parts(_machine(target)))
 
 

@@ -29,17 +29,17 @@ func @more_than_the_sum(%q: tensor<1x1x64xf32>, %k: tensor<1x2048x64xf32>) {
   return(%y)
 }
 
-// Tiles of queries are programs.
-func @many(%q: tensor<1x64x64xf32>, %k: tensor<1x2048x64xf32>) {
-  %s = graph.contract(%q, %k) {spec = "hqd,hkd->hqk"} : tensor<1x64x2048xf32>
-  %m = graph.reduce(%s) {axes = [2], keepdims = true, kind = "max"} : tensor<1x64x1xf32>
-  %mb = graph.broadcast(%m) {shape = [1, 64, 2048]} : tensor<1x64x2048xf32>
-  %c = graph.sub(%s, %mb) : tensor<1x64x2048xf32>
-  %e = graph.exp(%c) : tensor<1x64x2048xf32>
-  %t = graph.reduce(%e) {axes = [2], keepdims = true, kind = "sum"} : tensor<1x64x1xf32>
-  %tb = graph.broadcast(%t) {shape = [1, 64, 2048]} : tensor<1x64x2048xf32>
-  %p = graph.div(%e, %tb) : tensor<1x64x2048xf32>
-  %y = graph.contract(%p, %k) {spec = "hqk,hkd->hqd"} : tensor<1x64x64xf32>
+// Tiles of queries are programs enough.
+func @many(%q: tensor<80x256x64xf32>, %k: tensor<80x2048x64xf32>) {
+  %s = graph.contract(%q, %k) {spec = "hqd,hkd->hqk"} : tensor<80x256x2048xf32>
+  %m = graph.reduce(%s) {axes = [2], keepdims = true, kind = "max"} : tensor<80x256x1xf32>
+  %mb = graph.broadcast(%m) {shape = [80, 256, 2048]} : tensor<80x256x2048xf32>
+  %c = graph.sub(%s, %mb) : tensor<80x256x2048xf32>
+  %e = graph.exp(%c) : tensor<80x256x2048xf32>
+  %t = graph.reduce(%e) {axes = [2], keepdims = true, kind = "sum"} : tensor<80x256x1xf32>
+  %tb = graph.broadcast(%t) {shape = [80, 256, 2048]} : tensor<80x256x2048xf32>
+  %p = graph.div(%e, %tb) : tensor<80x256x2048xf32>
+  %y = graph.contract(%p, %k) {spec = "hqk,hkd->hqd"} : tensor<80x256x64xf32>
   return(%y)
 }
 // -----
@@ -71,15 +71,15 @@ func @more_than_the_sum(%q: tensor<1x1x64xf32>, %k: tensor<1x2048x64xf32>) {
   return(%y)
 }
 
-func @many(%q: tensor<1x64x64xf32>, %k: tensor<1x2048x64xf32>) {
-  %s = graph.contract(%q, %k) {spec = "hqd,hkd->hqk"} : tensor<1x64x2048xf32>
-  %m = graph.reduce(%s) {axes = [2], keepdims = true, kind = "max"} : tensor<1x64x1xf32>
-  %mb = graph.broadcast(%m) {shape = [1, 64, 2048]} : tensor<1x64x2048xf32>
-  %c = graph.sub(%s, %mb) : tensor<1x64x2048xf32>
-  %e = graph.exp(%c) : tensor<1x64x2048xf32>
-  %t = graph.reduce(%e) {axes = [2], keepdims = true, kind = "sum"} : tensor<1x64x1xf32>
-  %tb = graph.broadcast(%t) {shape = [1, 64, 2048]} : tensor<1x64x2048xf32>
-  %p = graph.div(%e, %tb) : tensor<1x64x2048xf32>
-  %y = graph.contract(%p, %k) {spec = "hqk,hkd->hqd"} : tensor<1x64x64xf32>
+func @many(%q: tensor<80x256x64xf32>, %k: tensor<80x2048x64xf32>) {
+  %s = graph.contract(%q, %k) {spec = "hqd,hkd->hqk"} : tensor<80x256x2048xf32>
+  %m = graph.reduce(%s) {axes = [2], keepdims = true, kind = "max"} : tensor<80x256x1xf32>
+  %mb = graph.broadcast(%m) {shape = [80, 256, 2048]} : tensor<80x256x2048xf32>
+  %c = graph.sub(%s, %mb) : tensor<80x256x2048xf32>
+  %e = graph.exp(%c) : tensor<80x256x2048xf32>
+  %t = graph.reduce(%e) {axes = [2], keepdims = true, kind = "sum"} : tensor<80x256x1xf32>
+  %tb = graph.broadcast(%t) {shape = [80, 256, 2048]} : tensor<80x256x2048xf32>
+  %p = graph.div(%e, %tb) : tensor<80x256x2048xf32>
+  %y = graph.contract(%p, %k) {spec = "hqk,hkd->hqd"} : tensor<80x256x64xf32>
   return(%y)
 }

@@ -1,4 +1,4 @@
-"""Splits the keys of attentions of few queries, which few programs would read: parts first, then their mean.
+"""Splits the keys of attentions that few programs would read: parts first, then their mean.
 
     %s = graph.contract(%q, %k) {spec = "bhqd,bhkd->bhqk"} : tensor<1x8x4x8192xf32>
     %p = softmax(%s)
@@ -24,7 +24,7 @@ from collections.abc import Callable
 
 from graphfuse.dialects import graph
 from graphfuse.dialects.softmax import Softmax, find_softmax
-from graphfuse.fusion.products.attention_again import FEW, Between, Factors, made_again, unused
+from graphfuse.fusion.products.attention_again import Between, Factors, made_again, unused
 from graphfuse.fusion.regions.attention import CHEAP, Attention
 from graphfuse.fusion.simplify.fold_constants import cast_to, full
 from graphfuse.fusion.simplify.simplify_movement import broadcasted, permuted, reshaped
@@ -42,7 +42,7 @@ def keys_in_parts(func: Func, key_parts: KeyParts) -> Func:
     def make(found: Attention) -> Value | None:
         old, softmax = Factors.of(found), _softmax(found)
         rows, keys = old.shape[old.row], old.shape[-1]
-        if softmax is None or rows not in range(1, 2 * FEW) or not isinstance(keys, int):
+        if softmax is None or not isinstance(rows, int) or not isinstance(keys, int):
             return None
         heads = bounds(product(old.shape[:-1]), func.ranges)[1] // static(rows)
         elements = [bounds(product(tensor_of(v).shape), func.ranges)[1] for v in (old.keys, old.values)]
