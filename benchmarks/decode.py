@@ -157,14 +157,19 @@ def measure(name: str, batch: int, keys: int, layers: int) -> dict[str, Any]:
         except Exception as e:  # noqa: BLE001  # the others are worth measuring
             text = str(e).strip().splitlines()
             row["notes"].append(f"{side}: {type(e).__name__}: {text[0][:300] if text else ''}")
-    a, b = (torch.empty(COPIED, dtype=torch.uint8, device="cuda") for _ in range(2))
-    elapsed(lambda: a.copy_(b), 20)
-    row["copy_tb_s"] = 2 * COPIED / elapsed(lambda: a.copy_(b), 100) / 1e9
+    row["copy_tb_s"] = copy_bandwidth(torch)
     row["ms"] = medians(race({s: Called(step, asleep=False) for s, step in twice(steps).items()}, TIMING))
     row["bound"] = {s: row["bytes"] / row["copy_tb_s"] / 1e9 / ms for s, ms in row["ms"].items()}
     if ours := row["ms"].get("graphfuse"):
         row["ratio"] = {s: ms / ours for s, ms in row["ms"].items() if s != "graphfuse" and not s.endswith(AGAIN)}
     return row
+
+
+def copy_bandwidth(torch: Any) -> float:
+    """Of the GPU, in TB/s: bytes read and written."""
+    a, b = (torch.empty(COPIED, dtype=torch.uint8, device="cuda") for _ in range(2))
+    elapsed(lambda: a.copy_(b), 20)
+    return 2 * COPIED / elapsed(lambda: a.copy_(b), 100) / 1e9
 
 
 def counted(torch: Any, step: Call) -> tuple[int, int]:

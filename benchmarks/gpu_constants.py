@@ -7,6 +7,7 @@ eager torch and Inductor in the same rounds, behind a look at their results.
     scatters    elements that go to rows or columns of their own: constants of `gpu_whole_scatter`
     columns     reductions of columns: `COLUMNS` of `gpu_tiles`, `NARROW` of `split_long_sums`
     vectors     products of a vector with the rows of a matrix: `LONG_VECTOR` of `split_long_sums`
+    cached      attention of few queries over long keys: `LEAST_ROWS` and `STAGES` of `gpu_attention`, parts of keys
     windows     convolutions whose pixels are few bytes: `FEW_COLUMNS` of `gpu_contraction`; with all to threads, with
                 none, and without copies that move pixels apart
 
@@ -18,7 +19,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from itertools import product
 from typing import Any, NamedTuple
@@ -31,7 +32,15 @@ from torch.nn import functional
 from benchmarks import record
 from benchmarks.gpu_timing import QUICK, SUSTAINED, Recorded, Timing, arguments, asked, medians, race
 from benchmarks.torch_cpu import copied
-from graphfuse.blockgen import gpu_contraction, gpu_scatter, gpu_tiles, gpu_whole_scatter
+from graphfuse.blockgen import (
+    gpu_attention,
+    gpu_attention_tile,
+    gpu_contraction,
+    gpu_key_parts,
+    gpu_scatter,
+    gpu_tiles,
+    gpu_whole_scatter,
+)
 from graphfuse.blockgen.gpu_product_costs import ProductCosts
 from graphfuse.fusion.products import split_long_sums
 from graphfuse.gpu import graph_passes
@@ -60,6 +69,16 @@ def _among(places: int) -> Callable[[], AbstractContextManager[Any]]:
     return lambda: patch.multiple(gpu_scatter, MANY=0, MOST=0, AMONG_PLACES=places)
 
 
+def _parts(stages: int, programs: int) -> Callable[[], AbstractContextManager[Any]]:
+    def way() -> AbstractContextManager[Any]:
+        made = ExitStack()
+        made.enter_context(patch.object(gpu_attention, "STAGES", stages))
+        made.enter_context(patch.object(graph_passes, "key_parts", lambda _: partial(_part, programs)))
+        return made
+
+    return way
+
+
 WAYS: Mapping[str, Ways] = {
     "tables": {"none": lambda: patch.multiple(gpu_scatter, MANY=ALL, MOST=ALL)}
     | {str(n): _among(n) for n in (3, 13, 54, 216)},
@@ -79,6 +98,13 @@ WAYS: Mapping[str, Ways] = {
         "in parts": lambda: patch.object(split_long_sums, "LONG_VECTOR", split_long_sums.LONG_DEPTH),
         "whole": lambda: patch.object(split_long_sums, "LONG_VECTOR", ALL),
     },
+    "cached": {
+        "warpgroups": lambda: patch.object(gpu_attention_tile, "LEAST_ROWS", 1),
+        "3 stages": lambda: patch.object(gpu_attention, "STAGES", 3),
+        "4 stages": lambda: patch.object(gpu_attention, "STAGES", 4),
+        **{f"{s} stages, {n} parts": _parts(s, n) for s, n in ((3, 132), (3, 264), (4, 132))},
+        "whole": lambda: patch.object(graph_passes, "key_parts", lambda _: lambda *sizes: sizes[2]),
+    },
     "windows": {
         "threads": lambda: patch.object(gpu_contraction, "FEW_COLUMNS", ALL),
         "tma": lambda: patch.object(gpu_contraction, "FEW_COLUMNS", 0),
@@ -90,7 +116,8 @@ WAYS: Mapping[str, Ways] = {
 def cases(name: str) -> Iterator[Case]:
     """Of a set."""
     made = {
-        "tables": _updates, "scatters": _scatters, "columns": _columns, "vectors": _vectors, "windows": _convolutions,
+        "tables": _updates, "scatters": _scatters, "columns": _columns, "vectors": _vectors, "cached": _attentions,
+        "windows": _convolutions,
     }  # fmt: skip
     yield from made[name]()
 
@@ -151,6 +178,29 @@ def _vectors() -> Iterator[Case]:
     for (rows, depth), dtype in product((*shapes, *deep), (torch.float32, torch.bfloat16)):
         w, x = (torch.randn(*shape, device="cuda").to(dtype) for shape in ((rows, depth), (1, depth)))
         yield Case(f"{rows} rows of {depth} {dtype}", _product, (x, w))
+
+
+def _part(programs: int, heads: int, rows: int, keys: int, _: int) -> int:
+    """Keys of a part, for so many programs."""
+    parts = max(1, programs // (heads * -(-rows // gpu_key_parts.ROWS)))
+    return min(keys, -(-keys // (parts * gpu_key_parts.KEYS)) * gpu_key_parts.KEYS)
+
+
+def _attentions() -> Iterator[Case]:
+    shapes = (
+        (1, 2048, 64, 8, 128), (8, 8192, 64, 8, 128), (32, 8192, 64, 8, 128), (1, 131_072, 64, 8, 128),
+        (16, 1024, 32, 8, 64), (4, 3001, 24, 24, 96), (3, 20_011, 28, 4, 128), (64, 16_384, 64, 8, 128),
+        (4, 30_000, 32, 8, 64),
+    )  # fmt: skip
+    for (batch, keys, heads, groups, depth), queries in product(shapes, (1, 3, 16)):
+        q = torch.randn(batch, heads, queries, depth, device="cuda").bfloat16()
+        k, v = (torch.randn(batch, groups, keys, depth, device="cuda").bfloat16() for _ in range(2))
+        name = f"{batch}x{keys} {heads}/{groups} of {depth}, {queries} queries"
+        yield Case(name, _attended, (q, k, v))
+
+
+def _attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    return functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
 
 
 def _convolutions() -> Iterator[Case]:
