@@ -178,6 +178,24 @@ def steps(found: dict[str, Any]) -> None:
         print(f"| {' | '.join([*sizes, *times, *figures, *counts])} |")
 
 
+def cached(found: dict[str, Any]) -> None:
+    """Attention of few queries."""
+    heading("Attention over a cache", found)
+    print(
+        "Microseconds, recorded in a CUDA graph; `of bound`: the part of the copy bandwidth that keys and values need, "
+        "`of one`: times what one query takes. `masked` hides what comes behind each query.\n"
+    )
+    print("| case | queries | best of torch | graphfuse | masked | ratio | of bound | of one |")
+    print(f"|{'---|' * 8}")
+    for row in found["rows"]:
+        us = {side: f"{1e3 * ms:.1f}" for side, ms in row["ms"].items() if not side.endswith(" again")}
+        ours, masked = us.pop("graphfuse"), us.pop("graphfuse masked", "")
+        peer = min(us, key=row["ms"].__getitem__)
+        figures = [f"{row['ratio']:.2f}", *(f"{row[part]['graphfuse']:.2f}" for part in ("bound", "of one"))]
+        sizes = [row["case"], str(row["queries"]), f"{us[peer]} ({peer})"]
+        print(f"| {' | '.join([*sizes, ours, masked, *figures])} |")
+
+
 def functions(found: dict[str, Any]) -> None:
     """Errors of elementwise functions."""
     heading("Errors of functions", found)
@@ -284,6 +302,7 @@ RENDER = {
     "gpu_gemm": products,
     "gpu_launch": launches,
     "gpu_decode": steps,
+    "gpu_cached_attention": cached,
     "gpu_functions": functions,
     "gpu_stretches": stretches,
     "population": drawn,
