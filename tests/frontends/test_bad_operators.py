@@ -219,6 +219,8 @@ X, BHSD = z(1, 4, 8), z(1, 2, 4, 4)
 KV = z(1, 2, 4, 4)
 GROUPS = {"num_heads": 2, "kv_num_heads": 2}
 GROUPED = (X, X, X, KV, KV, one([3], np.int32), one(4, np.int32))
+BYTES = (X, X, X, KV.astype(np.int8), KV.astype(np.int8), *GROUPED[5:], *(None,) * 5)
+QUANTISED = {**GROUPS, "outputs": 3, "k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR"}
 LINEAR_HEADS = {"q_num_heads": 2, "kv_num_heads": 2, "update_rule": "linear"}
 EXPERTS = (z(3, 4), z(3, 2), z(2, 6, 4), None, z(2, 4, 6))
 CONV1D = (z(1, 4, 8), z(4, 1, 3), None)
@@ -245,6 +247,20 @@ RUNTIME = [
         known=(6,), **GROUPS, outputs=3),
     bad("GroupQueryAttention", "a cache must have the query's element, got tensor<1x2x4x4xf16>", X, X, X,
         KV.astype(np.float16), KV.astype(np.float16), *GROUPED[5:], known=(6,), **GROUPS, outputs=3),
+    bad("GroupQueryAttention", "k_scale is for a cache of integers, got k_quant_type NONE", *GROUPED, *(None,) * 5,
+        z(1), known=(6,), **GROUPS, outputs=3),
+    bad("GroupQueryAttention", "k_quant_type must be NONE, PER_TENSOR or PER_CHANNEL, got PER_HEAD", *BYTES, z(1),
+        z(1), known=(6,), **{**QUANTISED, "k_quant_type": "PER_HEAD"}),
+    bad("GroupQueryAttention", "v_quant_type PER_TENSOR needs a past and v_scale", *BYTES, z(1), known=(6,),
+        **QUANTISED),
+    bad("GroupQueryAttention", "a cache of 4 bits cannot be of i8: expected i8 or f8e4m3 for 8, u8 for 4", *BYTES, z(1),
+        z(1), known=(6,), **QUANTISED, kv_cache_bit_width=4),
+    bad("GroupQueryAttention", "v_scale must be one number, got tensor<2xf32>", *BYTES, z(1), z(2), known=(6,),
+        **QUANTISED),
+    bad("GroupQueryAttention", "query_seqlens needs past_key and past_value", X, X, X, None, None, *GROUPED[5:],
+        *(None,) * 9, one([3], np.int32), known=(6,), **GROUPS, outputs=3),
+    bad("GroupQueryAttention", "query_seqlens needs a causal mask", *GROUPED, *(None,) * 9, one([3], np.int32),
+        known=(6,), **GROUPS, outputs=3, causal=0),
     bad("GroupQueryAttention", "qk_output must be 0, 1 or 2, got 3", *GROUPED, known=(6,), **GROUPS, outputs=3,
         qk_output=3),
     bad("GroupQueryAttention", "without past keys, total_sequence_length must be 4, got 7", X, X, X, None, None,

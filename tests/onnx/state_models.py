@@ -10,10 +10,15 @@ STATE = {"past.*": "present.*"}
 FLOAT, INT = TensorProto.FLOAT, TensorProto.INT64
 
 
-def decoder(layers=2, extra=(), outputs=(), **attributes):
+KINDS = {0: (FLOAT, SIZE), 8: (TensorProto.INT8, SIZE), 4: (TensorProto.UINT8, SIZE // 2)}
+"""By the bits that a quantised cache has for a number: its element, and the elements of a head."""
+
+
+def decoder(layers=2, extra=(), outputs=(), bits=0, **attributes):
     """Layers of attention with a residual, as exporters write them: a mask says how long sequences are."""
     rng, width = np.random.default_rng(0), HEADS * SIZE
-    steps, cache = ["batch", "steps"], ["batch", GROUPS, "capacity", SIZE]
+    elem, held = KINDS[bits]
+    steps, cache = ["batch", "steps"], ["batch", GROUPS, "capacity", held]
     angles = np.arange(CAPACITY)[:, None] / 10 ** np.linspace(0, 2, SIZE // 2)
     weights = {"cos": np.cos(angles), "sin": np.sin(angles), "axis": np.array([1]), "one": np.array(1)}
     inputs = [helper.make_tensor_value_info("x", FLOAT, [*steps, width])]
@@ -26,6 +31,12 @@ def decoder(layers=2, extra=(), outputs=(), **attributes):
         helper.make_node("Gather", ["sizes", "one"], ["total_i64"]),
         helper.make_node("Cast", ["total_i64"], ["total"], to=TensorProto.INT32),
     ]
+    scales = []
+    if bits:
+        every = (1, GROUPS, 1, SIZE)
+        weights |= {"k_scale": np.full(every, 0.02 * 2 ** (8 - bits)), "v_scale": np.full(every, 0.3)}
+        kinds = {"k_quant_type": "PER_CHANNEL", "v_quant_type": "PER_CHANNEL", "kv_cache_bit_width": bits}
+        scales, attributes = ["", "", "", "k_scale", "v_scale"], {**attributes, **kinds}
     made, x = [], "x"
     for i in range(layers):
         names = [f"{what}{i}" for what in ("q", "k", "v")]
@@ -33,12 +44,12 @@ def decoder(layers=2, extra=(), outputs=(), **attributes):
             weights[f"w{name}"] = rng.standard_normal((width, size)) / 8
             nodes.append(helper.make_node("MatMul", [x, f"w{name}"], [name]))
         kept = [f"past.{i}.key", f"past.{i}.value"]
-        inputs += [helper.make_tensor_value_info(name, FLOAT, cache) for name in kept]
+        inputs += [helper.make_tensor_value_info(name, elem, cache) for name in kept]
         grown = [name.replace("past", "present") for name in kept]
-        made += [helper.make_tensor_value_info(n, FLOAT, ["batch", GROUPS, "grown", SIZE]) for n in grown]
+        made += [helper.make_tensor_value_info(n, elem, ["batch", GROUPS, "grown", held]) for n in grown]
         nodes.append(
             helper.make_node(
-                "GroupQueryAttention", [*names, *kept, "seqlens", "total", "cos", "sin"], [f"a{i}", *grown],
+                "GroupQueryAttention", [*names, *kept, "seqlens", "total", "cos", "sin", *scales], [f"a{i}", *grown],
                 domain="com.microsoft", num_heads=HEADS, kv_num_heads=GROUPS, do_rotary=1, **attributes,
             )
         )  # fmt: skip
@@ -64,6 +75,7 @@ def calls(lengths, *steps):
         yield {"x": rng.standard_normal((len(lengths), n, HEADS * SIZE), np.float32), "mask": mask}, lengths
 
 
-def caches(batch, layers=2):
-    shape = (batch, GROUPS, CAPACITY, SIZE)
-    return {f"past.{i}.{what}": np.zeros(shape, np.float32) for i in range(layers) for what in ("key", "value")}
+def caches(batch, layers=2, bits=0):
+    elem, held = KINDS[bits]
+    shape, dtype = (batch, GROUPS, CAPACITY, held), helper.tensor_dtype_to_np_dtype(elem)
+    return {f"past.{i}.{what}": np.zeros(shape, dtype) for i in range(layers) for what in ("key", "value")}

@@ -17,12 +17,12 @@ from graphfuse.errors import FileError, IndexRangeError, InputError, Unsupported
 from tests.onnx.state_models import CAPACITY, FLOAT, GROUPS, HEADS, INT, SIZE, STATE, caches, calls, decoder
 
 
-def by_onnxruntime(model, batch, given):
+def by_onnxruntime(model, batch, given, bits=0):
     """What it returns, from caches as long as ours."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-    state = caches(batch)
+    state = caches(batch, bits=bits)
     names = [o.name for o in session.get_outputs()]
     for feed in given:
         found = dict(zip(names, session.run(None, {**feed, **state}), strict=True))
@@ -45,6 +45,22 @@ def test_a_conversation(device, attributes):
         np.testing.assert_allclose(np.asarray(found["y"]), y, rtol=1e-4, atol=1e-5)
         for name, array in session.state().items():
             np.testing.assert_allclose(array[0, :, : lengths[0]], state[name][0, :, : lengths[0]], rtol=1e-4, atol=1e-5)
+            assert not array[0, :, lengths[0] :].any()
+
+
+@pytest.mark.parametrize("device", ["cpu", "emulator"])
+@pytest.mark.parametrize("bits", [8, 4])
+def test_a_quantised_cache(device, bits):
+    """What is attended to is what the cache has, of the new tokens too."""
+    model = decoder(bits=bits)
+    compiled = graphfuse.compile(model, state=STATE, device=device)
+    session = graphfuse.Session(compiled, {"batch": 1, "capacity": CAPACITY})
+    steps = list(calls([7], 7, 1, 1, 4))
+    wanted = by_onnxruntime(model, 1, [feed for feed, _ in steps], bits)
+    for (feed, lengths), (y, state) in zip(steps, wanted, strict=True):
+        np.testing.assert_allclose(np.asarray(session(feed)["y"]), y, rtol=1e-3, atol=1e-3)
+        for name, array in session.state().items():
+            assert (array[0, :, : lengths[0]] == state[name][0, :, : lengths[0]]).mean() > 0.98
             assert not array[0, :, lengths[0] :].any()
 
 

@@ -60,11 +60,19 @@ Q, K, V = (floats(2, 5, n * SIZE, seed=i) for i, n in enumerate((4, 2, 2)))
 Q1, K1, V1 = (x[:, :1].copy() for x in (Q, K, V))
 PAST_K, PAST_V = floats(2, 2, 6, SIZE, seed=3), floats(2, 2, 6, SIZE, seed=4)
 COS, SIN = floats(20, SIZE // 2, seed=5), floats(20, SIZE // 2, seed=6)
+BYTES_K, BYTES_V = (integers(-127, 128, 2, 2, 6, SIZE, seed=i).astype(np.int8) for i in (3, 4))
+HALVES_K, HALVES_V = (integers(0, 256, 2, 2, 6, SIZE // 2, seed=i).astype(np.uint8) for i in (3, 4))
+SCALES = np.abs(floats(1, 2, 1, SIZE, seed=8)) / 30 + 0.01
 PROMPT, RAGGED = np.array([4, 4], I32), np.array([6, 3], I32)
 
 
 def total(n: int) -> Array:
     return np.array(n, I32)
+
+
+def kinds(kind: str, bits: int) -> dict[str, object]:
+    """Attributes of a cache of integers."""
+    return {"k_quant_type": kind, "v_quant_type": kind, "kv_cache_bit_width": bits}
 
 
 GROUPED = [
@@ -88,6 +96,11 @@ GROUPED = [
     grouped(Q, K, V, None, None, PROMPT, total(5), qk_output=2, outputs=4),
     grouped(*map(half, (Q, K, V)), None, None, PROMPT, total(5), half(COS), half(SIN), do_rotary=1, error=5e-3),
     grouped(*map(half, (Q1, K1, V1, PAST_K, PAST_V)), RAGGED, total(7), error=5e-3),
+    *(grouped(*(x[:b] for x in (*new, *past)), lengths, total(n), *(None,) * 5, scale, scale * 2, **kinds(kind, bits),
+              error=2e-4)
+      for kind, scale in (("PER_TENSOR", f32(0.03).reshape(1)), ("PER_CHANNEL", SCALES))
+      for bits, past in ((8, (BYTES_K, BYTES_V)), (4, (HALVES_K, HALVES_V)))
+      for b, new, lengths, n in ((2, (Q1, K1, V1), RAGGED, 7), (1, (Q, K, V), RAGGED[:1] + 4, 11))),
     grouped(Q1, K1, V1, *(floats(2, 2, 12, SIZE, seed=i) for i in (3, 4)), RAGGED, total(7)),
 ]  # fmt: skip
 

@@ -3,13 +3,17 @@
 The cache's used length differs from sequence to sequence: `seqlens_k` says it, at run time. Present keys are the
 past ones up to there, then the new ones, then zeros. Where past and present are one memory, the model's state, the new
 ones are written there and nothing else is, as ONNX Runtime does; `total_sequence_length` elements of it are read.
+
+A cache of integers is read as they are: a key's scale is the query's, a value's the result's.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from graphfuse.dialects import graph
+from graphfuse.dialects.graph import ELEMENTWISE
 from graphfuse.frontends.compositions import root_mean_square, softmax_of
 from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
 from graphfuse.frontends.host_values import greater
@@ -18,9 +22,12 @@ from graphfuse.frontends.onnx.ops.attention import Heads, heads_of, rotate, with
 from graphfuse.frontends.onnx.ops.index import written_from
 from graphfuse.frontends.onnx.ops.microsoft.attention import refuse
 from graphfuse.frontends.onnx.ops.microsoft.normalize import scaled
+from graphfuse.frontends.onnx.ops.quantize import quantize_of
 from graphfuse.ir.core import Value
-from graphfuse.ir.types import I64
-from graphfuse.symbolic import floordiv
+from graphfuse.ir.types import F32, I8, I64, U8, Scalar
+from graphfuse.symbolic import Dim, floordiv
+
+F8 = Scalar("f8e4m3")
 
 
 @onnx_op("GroupQueryAttention", domain=MICROSOFT)
@@ -28,10 +35,11 @@ def group_query_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
     """Attention of new tokens to all tokens so far; also the keys and values of these, and the scores."""
     _check(node)
     q, k, v = _separate(e, node)
+    stored = _stored(e, node, "k", 12, k), _stored(e, node, "v", 13, v)
     if node.has(3):
         batch, groups, _, size = shape_of(k)
-        past = (batch, groups, node.type(3).shape[2], size)
-        node = node.fitted(e, {3: ("the past keys", past), 4: ("the past values", past)})
+        pasts = [(batch, groups, node.type(3).shape[2], s.width(size)) for s in stored]
+        node = node.fitted(e, {3: ("the past keys", pasts[0]), 4: ("the past values", pasts[1])})
     heads = heads_of(node, shape_of(q)[1], shape_of(k)[1])
     batch, _, steps, size = shape_of(q)
     if not isinstance(size, int):
@@ -39,7 +47,8 @@ def group_query_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
     lengths = e.reshape(e.cast(node.value(e, 5), I64), (batch, 1, 1, 1))
     lengths = e.map(graph.add, lengths, 1)
     if _has_past(node):
-        start = e.map(graph.max_, e.map(graph.sub, lengths, e.full((), I64, steps)), 0)
+        new = _new(e, node, batch, steps)
+        start = e.map(graph.max_, e.map(graph.sub, lengths, new), 0)
     else:
         start = e.full((batch, 1, 1, 1), I64, 0)
     if node.has(14) != node.has(15):
@@ -48,10 +57,11 @@ def group_query_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
         q, k = _normed(e, node, q, 14), _normed(e, node, k, 15)
     if node.attr_int("do_rotary", 0):
         q, k = _rotated(e, node, q, k, start)
-    k, v = (_present(e, node, x, start, lengths, i) for x, i in ((k, 3), (v, 4)))
-    present = k, v
-    if _is_state(node):
-        k, v = (_used(e, node, x) for x in present)
+    new = (kept.stored(e, x) for kept, x in zip(stored, (k, v), strict=True))
+    present = tuple(_present(e, node, x, start, lengths, i) for i, x in enumerate(new, 3))
+    used = [_used(e, node, x) for x in present] if _is_state(node) else present
+    k, v = (kept.read(e, x, elem_of(q)) for kept, x in zip(stored, used, strict=True))
+    q = stored[0].scaled(e, q, heads)
     scale = node.attr_float("scale", 0.0) or 1 / math.sqrt(size)
     scores = e.map(graph.mul, heads.scores(e, q, k), scale)
     if (cap := node.attr_float("softcap", 0.0)) != 0.0:
@@ -59,7 +69,7 @@ def group_query_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
     node.within(e, 5, 0, shape_of(k)[2] - 1, "lengths less 1")
     scores = _masked(e, node, scores, heads, start, lengths)
     weights = _softmax(e, node, scores, heads)
-    y = without_heads(e, heads.mixed(e, weights, v))
+    y = without_heads(e, stored[1].scaled(e, heads.mixed(e, weights, v), heads))
     if not node.wants(3) or not node.attr_int("qk_output", 0):
         return y, *present, None
     if node.attr_int("qk_output") == 1:  # scores, and 0 where there is nothing to see
@@ -67,17 +77,95 @@ def group_query_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
     return y, *present, e.cast(heads.merge(e, weights), elem_of(q))
 
 
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """How a cache has what is attended to: as it is, or by a scale as bytes, which may have two numbers each."""
+
+    elem: Scalar
+    scale: Value | None = None
+    """Of f32: one, or one for each group and element of a head, [1, groups, 1, D]."""
+
+    def width(self, size: int | Dim) -> Dim:
+        """Elements of a head of so many."""
+        return floordiv(size, 2) if self.elem == U8 else size
+
+    def stored(self, e: Emitter, x: Value) -> Value:
+        """New ones [B, groups, S, D], as the cache has them."""
+        if self.scale is None:
+            return x
+        x = e.cast(x, F32)
+        if self.elem != U8:
+            return quantize_of(e, x, self.scale, None, self.elem)
+        y = e.map(graph.add, e.map(ELEMENTWISE["round"], e.map(graph.div, x, self.scale)), 8.0)
+        y = e.cast(e.map(graph.min_, e.map(graph.max_, y, 0.0), 15.0), U8)
+        *lead, size = shape_of(y)
+        pairs = e.reshape(y, (*lead, floordiv(size, 2), 2))
+        low, high = (e.reshape(e.slice(pairs, 4, i, 1), (*lead, floordiv(size, 2))) for i in range(2))
+        return e.map(graph.add, low, e.map(graph.mul, high, 16))
+
+    def read(self, e: Emitter, x: Value, elem: Scalar) -> Value:
+        """Those of a cache, without their scale."""
+        if self.scale is None or self.elem != U8:
+            return e.cast(x, elem)
+        halves = e.map(ELEMENTWISE["and"], x, 15), e.map(ELEMENTWISE["shr"], x, 4)
+        *lead, size = shape_of(x)
+        pairs = e.concat([e.unsqueeze(h, 4) for h in halves], 4)
+        return e.map(graph.sub, e.cast(e.reshape(pairs, (*lead, size * 2)), elem), 8.0)
+
+    def scaled(self, e: Emitter, x: Value, heads: Heads) -> Value:
+        """`x` [B, H, S, D], times the scale."""
+        if self.scale is None:
+            return x
+        scale = e.repeat(self.scale, 1, heads.per_group) if shape_of(self.scale) else self.scale
+        return e.cast(e.map(graph.mul, e.cast(x, F32), scale), elem_of(x))
+
+
+def _stored(e: Emitter, node: Node, which: str, i: int, x: Value) -> _Stored:
+    """Of the past keys or values, whose scales are input `i`; `x` are new ones."""
+    kind, elem = node.attr_str(f"{which}_quant_type", "NONE"), elem_of(x)
+    cache, past = (node.type(3 + i - 12).elem, True) if node.has(3) else (elem, False)
+    if kind == "NONE":
+        if node.has(i):
+            raise node.error(f"{which}_scale is for a cache of integers, got {which}_quant_type NONE")
+        if cache != elem:
+            raise node.unsupported(f"a cache must have the query's element, got {node.type(3 + i - 12)}")
+        return _Stored(elem)
+    if kind not in ("PER_TENSOR", "PER_CHANNEL"):
+        raise node.error(f"{which}_quant_type must be NONE, PER_TENSOR or PER_CHANNEL, got {kind}")
+    if not past or not node.has(i):
+        raise node.error(f"{which}_quant_type {kind} needs a past and {which}_scale")
+    bits = node.attr_int("kv_cache_bit_width", 0) or (4 if cache == U8 else 8)
+    if cache not in ((U8,) if bits == 4 else (I8, F8)) or bits not in (4, 8):
+        raise node.error(f"a cache of {bits} bits cannot be of {cache}: expected i8 or f8e4m3 for 8, u8 for 4")
+    _, groups, _, size = shape_of(x)
+    if bits == 4 and (not isinstance(size, int) or size % 2):
+        raise node.error(f"a cache of 4 bits needs an even head size, got {size}")
+    scale = e.cast(node.value(e, i), F32)
+    if kind == "PER_CHANNEL":
+        return _Stored(cache, e.equalled(scale, (1, groups, 1, size), f"{which}_scale"))
+    if any(d != 1 for d in shape_of(scale)):
+        raise node.error(f"{which}_scale must be one number, got {node.type(i)}")
+    return _Stored(cache, e.reshape(scale, ()))
+
+
+def _new(e: Emitter, node: Node, batch: Dim, steps: Dim) -> Value:
+    """How many of the tokens of each sequence are new, [B, 1, 1, 1] or all: the others behind them fill a chunk up."""
+    if not node.has(16):
+        return e.full((), I64, steps)
+    if not node.attr_int("causal", 1):
+        raise node.error("query_seqlens needs a causal mask")
+    given = node.within(e, 16, 0, steps, "new tokens")
+    return e.reshape(e.cast(given, I64), (batch, 1, 1, 1))
+
+
 def _check(node: Node) -> None:
-    refuse(node, ("sliding_window_cache",), {12: "k_scale", 13: "v_scale"})
-    for name in ("k_quant_type", "v_quant_type"):
-        if (kind := node.attr_str(name, "NONE")) != "NONE":
-            raise node.unsupported(f"{name} must be NONE, got {kind}")
+    refuse(node, ("sliding_window_cache",), {})
+    if node.has(16) and not _has_past(node):
+        raise node.error("query_seqlens needs past_key and past_value")
     if node.has(3) != node.has(4):
         raise node.error("past_key and past_value must be given together")
-    if node.has(3) and node.type(3).elem != node.type(0).elem:
-        raise node.unsupported(f"a cache must have the query's element, got {node.type(3)}")
-    for i, name in ((5, "seqlens_k"), (6, "total_sequence_length")):
-        if not node.type(i).elem.is_integer:
+    for i, name in ((5, "seqlens_k"), (6, "total_sequence_length"), (16, "query_seqlens")):
+        if node.has(i) and not node.type(i).elem.is_integer:
             raise node.error(f"{name} must be of integers, got {node.type(i)}")
     if node.attr_int("qk_output", 0) not in (0, 1, 2):
         raise node.error(f"qk_output must be 0, 1 or 2, got {node.attr_int('qk_output')}")
@@ -168,13 +256,13 @@ def _present(e: Emitter, node: Node, new: Value, start: Value, lengths: Value, i
     past = e.pad(past, 2, 0, grown)
     at = e.map(graph.sub, e.iota((1, 1, capacity, 1), 2), start)
     if steps == 1:
-        placed = e.select(e.map(graph.eq, at, 0), new, 0.0)
+        placed = e.select(e.map(graph.eq, at, 0), new, 0)
     else:
         last = e.full((), I64, steps - 1)
         batch, groups, _, size = shape_of(new)
         where = e.map(graph.min_, e.map(graph.max_, at, 0), last)
         taken = e(graph.take_along, new, e.broadcast(where, (batch, groups, capacity, size)), axis=2)
-        placed = e.select(e.map(graph.le, at, last), taken, 0.0)
+        placed = e.select(e.map(graph.le, at, last), taken, 0)
     return e.select(e.map(graph.lt, at, 0), past, placed)
 
 
