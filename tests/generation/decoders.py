@@ -15,7 +15,7 @@ from models._layers import linear, rms_norm, silu
 
 CONFIG = _llama.Config(width=64, depth=2, n_heads=4, n_kv_heads=2, ffn=80, vocab=59)
 SMALLER = _llama.Config(width=32, depth=1, n_heads=2, n_kv_heads=1, ffn=48, vocab=59)
-POSITIONS = 96
+POSITIONS = 192
 """Rows of the tables of cosines."""
 CACHE = "past_key_values.{}.{}"
 
@@ -122,7 +122,11 @@ def runner(kind, *args):
     model = KINDS[kind](*args)
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    return logits_of(onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"]))
+
+
+def logits_of(session):
+    """From tokens to logits [tokens, vocabulary], with caches that hold nothing."""
     caches = [i for i in session.get_inputs() if i.name.startswith("past")]
     names = {i.name for i in session.get_inputs()}
 
@@ -131,9 +135,9 @@ def runner(kind, *args):
         feed = {"input_ids": np.array([tokens]), "attention_mask": np.ones((1, n), np.int64)}
         feed["position_ids"] = np.arange(n)[None]
         feed = {name: array for name, array in feed.items() if name in names}
-        length = POSITIONS if kind != "growing" else 0
         for cache in caches:
-            _, heads, _, size = cache.shape
+            _, heads, length, size = cache.shape
+            length = POSITIONS if length == "capacity" else 0
             feed[cache.name] = np.zeros((1, heads, length, size), np.float32)
         return session.run(["logits"], feed)[0][0]
 

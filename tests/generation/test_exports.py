@@ -12,21 +12,37 @@ pytest.importorskip("onnxscript")
 _torch_export = pytest.importorskip("models._torch_export")
 pytestmark = pytest.mark.full
 
-LAYERS, HEADS, SIZE, VOCABULARY = 2, 4, 16, 97
-FAMILIES = {
-    "Llama": {
-        "hidden_size": HEADS * SIZE, "intermediate_size": 96, "num_hidden_layers": LAYERS,
-        "num_attention_heads": HEADS, "num_key_value_heads": 2, "max_position_embeddings": 128,
-    },
-    "GPT2": {"n_embd": HEADS * SIZE, "n_layer": LAYERS, "n_head": HEADS, "n_positions": 128},
+LAYERS, HEADS, SIZE, VOCABULARY, STEPS = 2, 4, 16, 97, 128
+LLAMA = {
+    "hidden_size": HEADS * SIZE, "intermediate_size": 96, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,
+    "num_key_value_heads": 2, "max_position_embeddings": 256,
 }  # fmt: skip
+FAMILIES = {
+    "Llama": LLAMA,
+    "Qwen3": {**LLAMA, "head_dim": SIZE},
+    "Phi": {**LLAMA, "num_key_value_heads": HEADS, "partial_rotary_factor": 0.5},
+    "Gemma3Text": {
+        **LLAMA, "head_dim": SIZE, "query_pre_attn_scalar": SIZE, "sliding_window": 12, "final_logit_softcapping": 5.0,
+        "tie_word_embeddings": False,
+        "layer_types": ["sliding_attention", "full_attention"],
+    },
+    "GPT2": {"n_embd": HEADS * SIZE, "n_layer": LAYERS, "n_head": HEADS, "n_positions": 256},
+}  # fmt: skip
+TIE = 1e-4
+"""Of logits of which either's token may follow."""
+
+
+def mask_of(batch_size, cache_position, kv_length, kv_offset=0, mask_function=None, attention_mask=None, **_):
+    """Bools [batch, 1, queries, keys], sliding windows too: transformers' own has no vmap, or no windows."""
+    batch, key = torch.arange(batch_size)[:, None, None, None], torch.arange(kv_length)[None, None, None] + kv_offset
+    seen = mask_function(batch, 0, cache_position[None, None, :, None], key)
+    return seen if attention_mask is None else seen & attention_mask[:, None, None, :kv_length].bool()
 
 
 def export(transformers, net, heads, path):
     """With caches that grow."""
     masking, attention = transformers.masking_utils, transformers.modeling_utils
-    exported = transformers.integrations.executorch.sdpa_mask_without_vmap
-    masking.ALL_MASK_ATTENTION_FUNCTIONS.register("exported", exported)
+    masking.ALL_MASK_ATTENTION_FUNCTIONS.register("exported", mask_of)
     attention.ALL_ATTENTION_FUNCTIONS.register("exported", attention.ALL_ATTENTION_FUNCTIONS["sdpa"])
     before, net.config._attn_implementation = net.config._attn_implementation, "exported"
 
@@ -62,12 +78,17 @@ def test_the_tokens_are_transformers(family, tmp_path):
     config = getattr(transformers, f"{family}Config")(
         vocab_size=VOCABULARY, initializer_range=0.3, eos_token_id=None, pad_token_id=0, **FAMILIES[family]
     )
-    name = f"{family}{'LMHeadModel' if family == 'GPT2' else 'ForCausalLM'}"
+    name = {"GPT2": "GPT2LMHeadModel", "Gemma3Text": "Gemma3ForCausalLM"}.get(family, f"{family}ForCausalLM")
     net = getattr(transformers, name)(config).eval()
     export(transformers, net, getattr(config, "num_key_value_heads", HEADS), tmp_path / "model.onnx")
     prompts = [[5, 17, 3, 40, 8], [9], [33, 1, 58]]
-    generator = generation.load(tmp_path / "model.onnx")
-    for prompt, found in zip(prompts, generator.generate(prompts, max_new_tokens=24), strict=True):
-        wanted = net.generate(torch.tensor([prompt]), max_new_tokens=24, do_sample=False)[0, len(prompt) :]
-        assert list(found.tokens) == wanted.tolist()
+    generator = generation.load(tmp_path / "model.onnx", context_length=160)
+    for prompt, found in zip(prompts, generator.generate(prompts, max_new_tokens=STEPS), strict=True):
+        with torch.no_grad():  # of the whole text: what `generate` takes one by one
+            logits = net(torch.tensor([prompt + list(found.tokens)])).logits[0, len(prompt) - 1 : -1]
+        taken = logits.gather(1, torch.tensor(found.tokens)[:, None])[:, 0]
+        assert len(found.tokens) == STEPS
+        assert (logits.max(1).values - taken).max() < TIE
+        wanted = net.generate(torch.tensor([prompt]), max_new_tokens=8, do_sample=False)[0, len(prompt) :]
+        assert list(found.tokens[:8]) == wanted.tolist()
     assert len(set(found.tokens)) > 4
