@@ -7,7 +7,7 @@ eager torch and Inductor in the same rounds, behind a look at their results.
     scatters    elements that go to rows or columns of their own: constants of `gpu_whole_scatter`
     columns     reductions of columns: `COLUMNS` of `gpu_tiles`, `NARROW` of `split_long_sums`
     vectors     products of a vector with the rows of a matrix: `LONG_VECTOR` of `split_long_sums`
-    cached      attention of few queries over long keys: `LEAST_ROWS` and `STAGES` of `gpu_attention`, parts of keys
+    cached      attention of few queries over long keys: `least_rows`, `STAGES` and parts of keys
     windows     convolutions whose pixels are few bytes: `FEW_COLUMNS` of `gpu_contraction`; with all to threads, with
                 none, and without copies that move pixels apart
 
@@ -99,7 +99,7 @@ WAYS: Mapping[str, Ways] = {
         "whole": lambda: patch.object(split_long_sums, "LONG_VECTOR", ALL),
     },
     "cached": {
-        "warpgroups": lambda: patch.object(gpu_attention_tile, "LEAST_ROWS", 1),
+        "warpgroups": lambda: patch.object(gpu_attention_tile, "least_rows", lambda *_: 1),
         "3 stages": lambda: patch.object(gpu_attention, "STAGES", 3),
         "4 stages": lambda: patch.object(gpu_attention, "STAGES", 4),
         **{f"{s} stages, {n} parts": _parts(s, n) for s, n in ((3, 132), (3, 264), (4, 132))},

@@ -170,8 +170,9 @@ class GpuAttention(AttentionKernel):
             raise Unboxed(f"the result is of {element_of(output.result)}")
         if len(scores.depth) != 1 or at_most(self.depth, space.ranges) > MAX_DEPTH:
             raise Unboxed(f"queries have more than {MAX_DEPTH} elements, or several dims of them")
-        if at_most(self.rows, space.ranges) < gpu_attention_tile.LEAST_ROWS:
-            raise Unboxed(f"fewer than {gpu_attention_tile.LEAST_ROWS} queries")
+        least = gpu_attention_tile.least_rows(at_most(self.keys, space.ranges), self.kernel.machine)
+        if at_most(self.rows, space.ranges) < least:
+            raise Unboxed(f"fewer than {least} queries")
         if any(exact_div(d, BOX_BYTES // elem.bytes) is None for d in (self.depth, columns)):
             raise Unboxed(f"rows that are no multiples of {BOX_BYTES} bytes")
         sizes = (self.rows, self.keys, self.depth, columns, *(self.shape[i] for i in self.roles.outer))

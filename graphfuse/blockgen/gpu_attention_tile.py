@@ -15,8 +15,8 @@ from graphfuse.targets.machine import Machine
 
 WARPGROUP_ROWS = 64
 """Of queries: what one `wgmma` takes."""
-LEAST_ROWS = 17
-"""Queries for which such a tile pays: `python -m benchmarks.gpu_constants --only cached`."""
+LEAST_ROWS, LEAST_OF_SHORT = 17, 32
+"""Queries for which such a tile pays, in short walks more: `python -m benchmarks.gpu_constants --only cached`."""
 MOST_REGISTERS = 192
 """Of a thread, 32 bits each, for scores, probabilities and result."""
 KEYS = (128, 64, 32)
@@ -43,6 +43,11 @@ class AttentionTile:
     def __str__(self) -> str:
         more = f" persistent={self.persistent}" if self.persistent else f" resident={self.resident}"
         return f"{self.rows}x{self.keys}{more}{' turns' * self.turns}{' words' * self.query_words}"
+
+
+def least_rows(keys: int, machine: Machine) -> int:
+    """Queries for which a tile of 64 rows pays in a walk over so many keys."""
+    return LEAST_ROWS if keys > machine.gpu.short_walk else LEAST_OF_SHORT
 
 
 def attention_tiles(depth: int, values: int, rows: int, keys: int, heads: int, machine: Machine) -> list[AttentionTile]:

@@ -186,6 +186,13 @@ def test_zeros_behind_the_last_part_are_the_boxes(keys: int) -> None:
     assert any(op.kind.name == "gpu.tma_load" for op in func.walk())
 
 
+@pytest.mark.parametrize(("keys", "fed"), [(1100, True), (900, False)])
+def test_tensor_cores_take_fewer_rows_of_long_walks(keys: int, fed: bool) -> None:
+    """20 rows, of which a tile of 64 has room: three stages of copies are what long walks want."""
+    (func,) = attentions(check(Cached(1, 4, 5, keys, 64, lowest=float("-inf"), part=keys), WITH_WGMMA, 0))
+    assert any(op.kind.name == "gpu.tma_load" for op in func.walk()) == fed
+
+
 def test_more_rows_than_a_tile_have_parts_where_the_machine_idles() -> None:
     """16 queries of 8 heads each: their keys were read by 8 programs."""
     many = Cached(1, 8, 16, 8192, 128)

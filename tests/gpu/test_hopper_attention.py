@@ -164,7 +164,7 @@ def test_the_ledger_says_what_was_not_done():
 
 WHY = {
     "queries have more than 256 elements, or several dims of them": replace(SMALL, depth=272),
-    "fewer than 17 queries": replace(SMALL, queries=16),
+    "fewer than 32 queries": replace(SMALL, queries=16),
     "operands have no element of 16 bits in common": replace(SMALL, elem="f32"),
 }
 
