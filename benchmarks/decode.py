@@ -1,12 +1,14 @@
 """One step of a Llama that writes a token: weights that stay, a cache that is written in place and read.
 
     python -m benchmarks.decode [--only 1b,8b] [--batches 1,16] [--keys 1024] [--layers N] [--json FILE]
+    python -m benchmarks.decode --cpu 2 [--dtypes f32,bf16] ...    on so many threads of the CPU, in f32 and in bf16
     python -m benchmarks.decode --dry          no GPU: small ones on the CPU, compared with eager
 
-Random weights in bf16, in the shapes of Llama-3.2-1B, 3B and Llama-3.1-8B, or their first `--layers`, under
-`torch.compile`. `bound` is the part of the copy bandwidth, measured in the same run, that the bytes of weights and
-cache alone would need; `launches` counts kernels of one step for each layer, `copies` bytes that the driver copies.
-Times are medians of rounds in rotated order. Every model has a process of its own.
+Random weights in bf16, in the shapes of Llama-3.2-1B, 3B and Llama-3.1-8B (and of one of 110 million), or their first
+`--layers`, under `torch.compile`. `bound` is the part of the copy bandwidth (of a CPU: of what threads read), measured
+in the same run, that the bytes of weights and cache alone would need; `launches` counts kernels of one step for each
+layer, `copies` bytes that the driver copies. Times are medians of rounds in rotated order. Every model has a process
+of its own.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +31,7 @@ from benchmarks.torch_gpu import distance, in_a_process, settings_of
 
 TIMING = Timing(0.05, 0.2, 5)
 SIDES = ("eager", "graphfuse", "reduce-overhead")
+ON_CPU = ("eager", "graphfuse", "inductor")
 COPIED = 1 << 30
 """Bytes of the copy whose bandwidth is measured."""
 
@@ -46,6 +51,7 @@ class Shape:
 
 
 SHAPES = {
+    "110m": Shape(768, 12, 12, 4, 64, 2048, words=32_000),
     "1b": Shape(2048, 16, 32, 8, 64, 8192),
     "3b": Shape(3072, 28, 24, 8, 128, 8192),
     "8b": Shape(4096, 32, 32, 8, 128, 14336, tied=False),
@@ -118,51 +124,79 @@ def bytes_read(module: Any, shape: Shape) -> int:
     return sum(t.nbytes for t in tensors.values())
 
 
-def measure(name: str, batch: int, keys: int, layers: int) -> dict[str, Any]:
-    """One row."""
+def measure(name: str, batch: int, keys: int, layers: int, threads: int, dtype: str) -> dict[str, Any]:
+    """One row; `threads` of the CPU, or a GPU's."""
     import torch
 
     shape = replace(SHAPES[name], layers=layers or SHAPES[name].layers)
-    row: dict[str, Any] = {
-        "model": name, "layers": shape.layers, "batch": batch, "keys": keys, "gpu": torch.cuda.get_device_name(),
-        "notes": [],
-    }  # fmt: skip
-    with torch.device("cuda"):
-        module = decoder(torch, shape, batch, keys).bfloat16()
+    row: dict[str, Any] = {"model": name, "layers": shape.layers, "batch": batch, "keys": keys, "notes": []}
+    if threads:
+        torch.set_num_threads(threads)
+        row |= {"threads": threads, "dtype": dtype}
+    else:
+        row["gpu"] = torch.cuda.get_device_name()
+    with torch.device("cpu" if threads else "cuda"):
+        module = decoder(torch, shape, batch, keys).to(torch.float32 if dtype == "f32" else torch.bfloat16)
         words, at = torch.randint(0, shape.words, (batch, 1)), torch.tensor([keys - 1])
     row["bytes"] = bytes_read(module, shape)
     steps: dict[str, Call] = {}
-    for side in SIDES:
+    for side in ON_CPU if threads else SIDES:
         try:
             settings = settings_of(side)
             torch._dynamo.reset()
             called = torch.compile(module, **settings) if settings is not None else module
 
             def step(called: Any = called) -> Any:
-                torch.compiler.cudagraph_mark_step_begin()
+                if not threads:
+                    torch.compiler.cudagraph_mark_step_begin()
                 with torch.no_grad():
                     return called(words, at)
 
             start = time.perf_counter()
             for _ in range(4):
                 found = step()
-            torch.cuda.synchronize()
+            if not threads:
+                torch.cuda.synchronize()
             row.setdefault("compile_s", {})[side] = time.perf_counter() - start
             found = found.float().clone()
             if side == "eager":
                 wanted = found
             row.setdefault("error", {})[side] = distance([found], [wanted])
-            row.setdefault("launches", {})[side], row.setdefault("copies", {})[side] = counted(torch, step)
+            if not threads:
+                row.setdefault("launches", {})[side], row.setdefault("copies", {})[side] = counted(torch, step)
             steps[side] = step
         except Exception as e:  # noqa: BLE001  # the others are worth measuring
             text = str(e).strip().splitlines()
             row["notes"].append(f"{side}: {type(e).__name__}: {text[0][:300] if text else ''}")
-    row["copy_tb_s"] = copy_bandwidth(torch)
-    row["ms"] = medians(race({s: Called(step, asleep=False) for s, step in twice(steps).items()}, TIMING))
+    row["copy_tb_s"] = read_bandwidth(torch) if threads else copy_bandwidth(torch)
+    contestant = OnCpu if threads else partial(Called, asleep=False)
+    row["ms"] = medians(race({s: contestant(step) for s, step in twice(steps).items()}, TIMING))
     row["bound"] = {s: row["bytes"] / row["copy_tb_s"] / 1e9 / ms for s, ms in row["ms"].items()}
     if ours := row["ms"].get("graphfuse"):
         row["ratio"] = {s: ms / ours for s, ms in row["ms"].items() if s != "graphfuse" and not s.endswith(AGAIN)}
     return row
+
+
+class OnCpu:
+    """Calls on a CPU: the least of each round, as others' work only adds."""
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+
+    def ms(self, warm: float, seconds: float) -> float:
+        """See `Contestant`."""
+        end, times = time.perf_counter() + warm + seconds, list[float]()
+        while len(times) < 4 or time.perf_counter() < end:
+            start = time.perf_counter()
+            self.call()
+            times.append(time.perf_counter() - start)
+        return 1e3 * min(times)
+
+
+def read_bandwidth(torch: Any) -> float:
+    """Of the CPU, in TB/s: a sum of what no cache holds."""
+    x = torch.ones(COPIED // 4)
+    return COPIED / OnCpu(x.sum).ms(0.2, 0.5) / 1e9
 
 
 def copy_bandwidth(torch: Any) -> float:
@@ -184,7 +218,8 @@ def counted(torch: Any, step: Call) -> tuple[int, int]:
 
 def report(row: Mapping[str, Any]) -> str:
     """One line, and what went wrong."""
-    text = f"{row['model']} {row.get('layers', '')} layers, batch {row['batch']}, {row['keys']} keys:"
+    model = " ".join(str(row[part]) for part in ("model", "dtype", "layers") if part in row)
+    text = f"{model} layers, batch {row['batch']}, {row['keys']} keys:"
     for part, form in (
         ("ms", "{:.3f}"),
         ("ratio", "{:.2f}"),
@@ -221,22 +256,26 @@ def main() -> int:
     parser.add_argument("--batches", default="1,16")
     parser.add_argument("--keys", type=int, default=1024)
     parser.add_argument("--layers", type=int, default=0, help="of each model; all of them")
-    parser.add_argument("--worker", nargs=2, metavar=("MODEL", "BATCH"))
+    parser.add_argument("--cpu", type=int, default=0, metavar="THREADS", help="on the CPU")
+    parser.add_argument("--dtypes", default="", help="of weights: bf16, on a CPU f32 too")
+    parser.add_argument("--worker", nargs=3, metavar=("MODEL", "BATCH", "DTYPE"))
     args = parser.parse_args()
     if args.dry:
         return 0 if dry() else 1
     if args.worker:
-        print(json.dumps(measure(args.worker[0], int(args.worker[1]), args.keys, args.layers)))
+        model, batch, dtype = args.worker
+        print(json.dumps(measure(model, int(batch), args.keys, args.layers, args.cpu, dtype)))
         return 0
     rows: list[dict[str, Any]] = []
     deadline = time.perf_counter() + args.budget
-    for name in SHAPES:
-        for batch in args.batches.split(",") if asked(name, args.only) else ():
+    dtypes = (args.dtypes or ("f32,bf16" if args.cpu else "bf16")).split(",")
+    for name in (s for s in SHAPES if asked(s, args.only)):
+        for batch, dtype in product(args.batches.split(","), dtypes):
             if (left := deadline - time.perf_counter()) < 20:
                 continue
-            sizes = ["--keys", str(args.keys), "--layers", str(args.layers)]
+            sizes = ["--keys", str(args.keys), "--layers", str(args.layers), "--cpu", str(args.cpu)]
             row = {"model": name, "batch": int(batch), "keys": args.keys}
-            rows.append(in_a_process(["benchmarks.decode", "--worker", name, batch, *sizes], row, left))
+            rows.append(in_a_process(["benchmarks.decode", "--worker", name, batch, dtype, *sizes], row, left))
             print(report(rows[-1]), flush=True)
             if args.json:
                 record.write(args.json, rows)

@@ -244,7 +244,27 @@ def dims_text(dims: dict[str, int]) -> str:
     return ", ".join(f"{name} {value}" for name, value in dims.items()) or "fixed"
 
 
+def tokens(found: dict[str, Any]) -> None:
+    """What a token of a Llama costs."""
+    print("\n## One token\n\n" + conditions(found) + "\n")
+    print(
+        "Milliseconds of a step by `torch.compile`, the least of each round; `of bound`: the part of what the same threads "
+        "read in a second, measured beside, that weights and cache need.\n"
+    )
+    print(
+        "| Llama | weights | layers | batch | threads | eager | Inductor | graphfuse | ratio | of bound |\n"
+        + "|---" * 10
+        + "|"
+    )
+    for row in found["rows"]:
+        times = [f"{row['ms'][side]:.2f}" for side in ("eager", "inductor", "graphfuse")]
+        sizes = [str(row[size]) for size in ("model", "dtype", "layers", "batch", "threads")]
+        figures = [f"{min(row['ratio'].values()):.2f}", f"{row['bound']['graphfuse']:.2f}"]
+        print("| " + " | ".join([*sizes, *times, *figures]) + " |")
+
+
 RENDER = {
+    "cpu_decode": tokens,
     "cpu_models": models, "cpu_quantised": quantised, "cpu_memory": memory, "cpu_compile": compiling,
     "cpu_footprint": footprint, "cpu_callers": callers, "cpu_host": host_code, "cpu_launch": launches,
     "cpu_value_checks": value_checks, "model_accuracy": accuracy,
