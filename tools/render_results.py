@@ -248,8 +248,8 @@ def tokens(found: dict[str, Any]) -> None:
     """What a token of a Llama costs."""
     print("\n## One token\n\n" + conditions(found) + "\n")
     print(
-        "Milliseconds of a step by `torch.compile`, the least of each round; `of bound`: the part of what the same threads "
-        "read in a second, measured beside, that weights and cache need.\n"
+        "Milliseconds of a step by `torch.compile`, the least of each round; `of bound`: the part of what the same "
+        "threads read in a second, measured beside, that weights and cache need.\n"
     )
     print(
         "| Llama | weights | layers | batch | threads | eager | Inductor | graphfuse | ratio | of bound |\n"
