@@ -13,6 +13,7 @@ import torch
 
 from graphfuse.frontends.fx import ops
 from graphfuse.frontends.fx.lowering import LOWERINGS, groups_of, name_of
+from tests.fuzzing.runner import FOUND
 from tests.torch.fitting import REACHED, UNREACHED, overloads
 
 CASES = {
@@ -69,7 +70,8 @@ def fitting(*arguments):
     # a process of its own: what this one has imported and started would be in each child
     command = [sys.executable, "-m", "tests.torch.fitting", *arguments]
     found = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert found.returncode == 0, found.stdout[-6000:] + found.stderr[-2000:]
+    findings = [line for line in found.stdout.splitlines() if f'"{FOUND}' in line]
+    assert found.returncode == 0, "\n".join(findings)[:6000] + found.stderr[-2000:]
     return json.loads(found.stdout.splitlines()[-1])
 
 
