@@ -25,6 +25,7 @@ from graphfuse.runtime.apart import check_apart, check_states
 from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.bound import Bound, Template, scratch_on_gpu
 from graphfuse.runtime.callers import Callers
+from graphfuse.runtime.lent import LARGE, lent_bytes
 from graphfuse.runtime.native import ALIGN, NativeCode, address_of, aligned_bytes
 from graphfuse.runtime.planner import ArenaPlan
 from graphfuse.runtime.ready import Ready
@@ -330,4 +331,4 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     nbytes = math.prod(shape) * dtype.itemsize
     if nbytes < _ALIGNED_FROM:
         return np.empty(shape, dtype)
-    return aligned_bytes(nbytes).view(dtype).reshape(shape)
+    return (lent_bytes if nbytes >= LARGE else aligned_bytes)(nbytes).view(dtype).reshape(shape)
