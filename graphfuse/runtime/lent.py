@@ -8,6 +8,7 @@ memory is kept here.
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,11 @@ from graphfuse.runtime.native import Array, address_of, aligned_bytes
 
 LARGE = 16 << 20
 """Bytes from which on memory is lent: half of what glibc hands back at once, at most (`M_MMAP_THRESHOLD`)."""
-MOST_KEPT, MOST_BYTES = 4, 1 << 28
-"""Blocks that are kept, and bytes of a block: larger ones are as rare as they are costly to keep."""
+MOST_BYTES = 1 << 28
+"""Of all that is kept: what came back last."""
 
-_kept: deque[Array] = deque(maxlen=MOST_KEPT)
-"""The latest to come back; appending to a deque is atomic, as garbage is collected in any thread at any time."""
+_kept: deque[Array] = deque()
+"""Oldest first. Each step on a deque is atomic, as garbage is collected in any thread at any time."""
 
 
 class _Lent:
@@ -35,8 +36,12 @@ class _Lent:
         }  # fmt: skip
 
     def __del__(self) -> None:
-        if self._block.nbytes <= MOST_BYTES:
-            _kept.append(self._block)
+        if self._block.nbytes > MOST_BYTES:
+            return
+        _kept.append(self._block)
+        with suppress(IndexError):  # another thread has the last one
+            while sum(block.nbytes for block in tuple(_kept)) > MOST_BYTES:
+                _kept.popleft()
 
 
 def lent_bytes(nbytes: int) -> Array:

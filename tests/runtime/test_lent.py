@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import pickle
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -62,7 +64,9 @@ def test_sizes_do_not_mix(model: graphfuse.CompiledModel) -> None:
     for rows in (8, 16, 8, 32, 5):
         assert called(model, 1.0, rows).shape == (rows, 1 << 20)
     assert {b.nbytes >> 22 for b in lent._kept} <= {5, 8, 16, 32}
-    assert len(lent._kept) <= lent.MOST_KEPT
+    assert sum(b.nbytes for b in lent._kept) <= lent.MOST_BYTES
+    called(model, 1.0, rows=64)
+    assert {b.nbytes >> 22 for b in lent._kept} == {64}
 
 
 def test_callers_share_nothing(model: graphfuse.CompiledModel) -> None:
@@ -79,6 +83,21 @@ def test_arrays_are_as_any_others(model: graphfuse.CompiledModel) -> None:
     assert y.flags.aligned
     assert y.flags.c_contiguous
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(y[:1])), y[:1])
+
+
+def test_more_than_is_kept(model: graphfuse.CompiledModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lent, "MOST_BYTES", 64 << 20)
+    called(model, 1.0, rows=20)
+    assert not lent._kept
+    two = [called(model, float(i), rows=10) for i in range(2)]
+    two.clear()
+    assert len(lent._kept) == 1
+
+
+def test_the_end_of_a_process_is_quiet() -> None:
+    code = "from graphfuse.runtime.lent import lent_bytes as f; x = f(1 << 25); y = f(1 << 26); del y"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
 
 
 def test_small_outputs_are_the_allocator_s(model: graphfuse.CompiledModel) -> None:
