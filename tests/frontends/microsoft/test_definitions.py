@@ -387,7 +387,8 @@ def test_queries_and_keys_may_be_normalised():
     ("c", "message"),
     [
         (grouped(Q, K, V, None, None, PROMPT, total(5), sliding_window_cache=1), "window_cache must be 0, got 1"),
-        (grouped(Q, K, V, None, None, PROMPT, total(5), k_quant_type="PER_TENSOR"), "k_quant_type PER_TENSOR needs a past and k_scale"),
+        (grouped(Q, K, V, None, None, PROMPT, total(5), k_quant_type="PER_TENSOR"),
+         "k_quant_type PER_TENSOR needs a past and k_scale"),
         (grouped(Q, K, V, None, None, PROMPT, f32(5)), "total_sequence_length must be of integers, got tensor<f32>"),
         (grouped(Q, K, V, None, None, PROMPT, total(5), heads=3), "3 query and 2 key heads|3 query heads"),
         (case("Attention", TOKENS, floats(16, 48), num_heads=4, do_rotary=1), "attribute do_rotary must be 0, got 1"),
