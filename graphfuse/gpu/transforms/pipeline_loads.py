@@ -58,10 +58,6 @@ class _Copy:
     width: int
     transposed: bool
 
-    def of(self, stages: int) -> Buffer:
-        """The ring with so many slots."""
-        return replace(self.ring, shape=(stages, *self.ring.shape[1:]))
-
 
 class _Rewriter(Remaker):
     def __init__(self, func: Func, facts: Facts, stages: int, shared_bytes: int) -> None:
@@ -80,33 +76,29 @@ class _Rewriter(Remaker):
 
     def op(self, op: Op) -> None:
         copies = list(self._copies(op)) if op.kind is control.for_ else []
-        stages = self._depth(copies)
-        if stages:
-            self._pipelined(op, copies, stages)
+        if rings := self._rings_of(copies):
+            self._pipelined(op, copies, rings)
         else:
             self.copy(op)
 
     # which loads
 
-    def _depth(self, copies: Sequence[_Copy]) -> int:
-        """How many stages there is room for; 0 to leave the loop as it is."""
-        nbytes = sum(c.ring.slot_bytes for c in copies)
-        for stages in range(self.stages, 1, -1) if nbytes else ():
-            again = self._taken(copies, stages)
-            if sum(c.ring.slot_bytes * stages for c, r in zip(copies, again, strict=True) if r is None) <= self.left:
-                return stages
-        return 0
+    def _rings_of(self, copies: Sequence[_Copy]) -> list[Value]:
+        """A ring for each copy, of a loop that has ended or new, as deep as there is room for; none: leave the loop."""
+        for stages in range(self.stages, 1, -1) if copies else ():
+            wanted = [replace(c.ring, shape=(stages, *c.ring.shape[1:])) for c in copies]
+            free, found = list(self.free), list[Value | None]()
+            for buffer in wanted:
+                found.append(next((r for r in free if r.type == buffer), None))
+                free = [r for r in free if r != found[-1]]
+            missing = sum(w.nbytes for w, r in zip(wanted, found, strict=True) if r is None)
+            if missing <= self.left:
+                self.left, self.free = self.left - missing, free
+                return [self._ring(w) if r is None else r for w, r in zip(wanted, found, strict=True)]
+        return []
 
-    def _taken(self, copies: Sequence[_Copy], stages: int) -> list[Value | None]:
-        """Rings of loops that have ended, for those copies that find one."""
-        free = list(self.free)
-        found: list[Value | None] = []
-        for copy in copies:
-            ring = next((r for r in free if r.type == copy.of(stages)), None)
-            found.append(ring)
-            if ring is not None:
-                free.remove(ring)
-        return found
+    def _ring(self, buffer: Buffer) -> Value:
+        return self.rings(gpu.shared_alloc, shape=buffer.shape, elem=buffer.elem, swizzle=buffer.swizzle)
 
     def _copies(self, loop: Op) -> Iterator[_Copy]:
         """Loads of whole matrices at addresses that are known ahead, which products take."""
@@ -162,17 +154,10 @@ class _Rewriter(Remaker):
 
     # the loop
 
-    def _pipelined(self, loop: Op, copies: Sequence[_Copy], stages: int) -> None:
-        build = self.builder
-        rings: list[Value] = []
-        for copy, ring in zip(copies, self._taken(copies, stages), strict=True):
-            if ring is None:
-                wanted = copy.of(stages)
-                ring = self.rings(gpu.shared_alloc, shape=wanted.shape, elem=wanted.elem, swizzle=wanted.swizzle)
-                self.left -= wanted.nbytes
-            else:
-                self.free.remove(ring)
-            rings.append(ring)
+    def _pipelined(self, loop: Op, copies: Sequence[_Copy], rings: Sequence[Value]) -> None:
+        build, buffer = self.builder, rings[0].type
+        assert isinstance(buffer, Buffer)
+        stages = buffer.shape[0]
         lower, upper, *carried = (self.new(v) for v in loop.operands)
         step = attr_int(loop, "step", 1)
         for stage in range(stages - 1):
