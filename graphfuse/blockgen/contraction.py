@@ -66,7 +66,7 @@ from graphfuse.blockgen.words import (
     words_of,
 )
 from graphfuse.dialects import block, graph
-from graphfuse.ir.core import Func, Op, Trait, Value, dims_of, tile_of
+from graphfuse.ir.core import Func, Op, Trait, Value, attr_number, dims_of, tile_of
 from graphfuse.ir.types import BF16, I32, Scalar
 from graphfuse.symbolic import (
     Dim,
@@ -713,11 +713,19 @@ SLAB_BYTES = 1024
 """Of a column of a slab: 256 steps of f32, of which 32 columns are a first-level cache."""
 
 
-def is_view(value: Value, kernel: Kernel) -> bool:
-    """Whether `value` is memory seen through movement ops only."""
+def pads_zeros(op: Op) -> bool:
+    """Whether it puts zeros around a tensor."""
+    constant = op.kind is graph.pad and op.attrs.get("mode", "constant") == "constant"
+    return constant and attr_number(op, "value") == 0
+
+
+def is_view(value: Value, kernel: Kernel, *, padded: bool = False) -> bool:
+    """Whether `value` is memory seen through movement ops only; `padded`: maybe with zeros around it."""
     while value not in kernel.ev.leaves:
         op = value.owner
-        if not isinstance(op, Op) or not op.has(Trait.MOVEMENT) or len(op.operands) != 1 or op.kind is graph.pad:
+        if not isinstance(op, Op) or not op.has(Trait.MOVEMENT) or len(op.operands) != 1:
+            return False
+        if op.kind is graph.pad and not (padded and pads_zeros(op)):
             return False
         value = op.operands[0]
     return True

@@ -15,12 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphfuse.blockgen.access import Accesses
-from graphfuse.blockgen.contraction import is_view
+from graphfuse.blockgen.contraction import is_view, pads_zeros
 from graphfuse.blockgen.index import Index, coefficient
 from graphfuse.blockgen.kernel import Kernel, element_of
-from graphfuse.dialects import block, graph
+from graphfuse.dialects import block
 from graphfuse.dialects.boxes import Axis, Box, Digit, Unboxed, Windows, atom_of, outer_axes
-from graphfuse.ir.core import Attr, Trait, Value, attr_number
+from graphfuse.ir.core import Attr, Value
 from graphfuse.symbolic import Dim, Ranges, Sym, bounds, exact_div, product, substitute, sym, symbols
 from graphfuse.targets.machine import Machine
 
@@ -135,7 +135,7 @@ def _ends(kernel: Kernel, factor: Factor, name: str) -> dict[str, tuple[Dim, Dim
     if len(factor.found.inside) != 1 or coefficient(left := factor.found.inside[0], name) != -1:
         return {}
     last = substitute(left, dict.fromkeys(factor.extents, 0))
-    return {name: (last + 1, last - left)} if _is_padded_view(factor.value, kernel) else {}
+    return {name: (last + 1, last - left)} if is_view(factor.value, kernel, padded=True) else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,20 +221,6 @@ def find_windows(kernel: Kernel, x: Factor, roles: Roles, first: str) -> Boxed:
     return Boxed(x, windows.box().copied(elem.bytes, scope), channel)
 
 
-def _is_padded_view(x: Value, kernel: Kernel) -> bool:
-    """Whether a value is memory, with zeros around it, seen through movement ops."""
-    while not is_view(x, kernel):
-        op, inner = x.op, _image(x)
-        if inner == x and (op is None or not op.has(Trait.MOVEMENT) or len(op.operands) != 1 or op.kind is graph.pad):
-            return False
-        x = inner if inner != x or op is None else op.operands[0]
-    return True
-
-
 def _image(x: Value) -> Value:
     """What is padded with zeros, or the value itself."""
-    op = x.op
-    if op is None or op.kind is not graph.pad:
-        return x
-    constant = op.attrs.get("mode", "constant") == "constant" and attr_number(op, "value") == 0
-    return op.operands[0] if constant else x
+    return x.op.operands[0] if x.op is not None and pads_zeros(x.op) else x
