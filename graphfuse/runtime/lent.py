@@ -7,8 +7,6 @@ memory is kept here.
 
 from __future__ import annotations
 
-from collections import deque
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -20,8 +18,8 @@ LARGE = 16 << 20
 MOST_BYTES = 1 << 28
 """Of all that is kept: what came back last."""
 
-_kept: deque[Array] = deque()
-"""Oldest first. Each step on a deque is atomic, as garbage is collected in any thread at any time."""
+_kept: dict[int, Array] = {}
+"""By address, oldest first. Each step on it is atomic, as garbage is collected in any thread at any time."""
 
 
 class _Lent:
@@ -38,20 +36,18 @@ class _Lent:
     def __del__(self) -> None:
         if self._block.nbytes > MOST_BYTES:
             return
-        _kept.append(self._block)
-        with suppress(IndexError):  # another thread has the last one
-            while sum(block.nbytes for block in tuple(_kept)) > MOST_BYTES:
-                _kept.popleft()
+        _kept[address_of(self._block)] = self._block
+        left = sum(block.nbytes for block in list(_kept.values()))
+        for address in list(_kept):
+            if left <= MOST_BYTES:
+                break
+            gone = _kept.pop(address, None)
+            left -= 0 if gone is None else gone.nbytes
 
 
 def lent_bytes(nbytes: int) -> Array:
     """Memory of any contents, aligned as outputs are: that of an earlier one of this size, or new."""
-    for _ in range(len(_kept)):
-        try:
-            block = _kept.popleft()
-        except IndexError:  # another thread has it
-            break
-        if block.nbytes == nbytes:
+    for address, block in list(_kept.items()):
+        if block.nbytes == nbytes and _kept.pop(address, None) is not None:  # else another thread has it
             return np.asarray(_Lent(block))
-        _kept.append(block)
     return np.asarray(_Lent(aligned_bytes(nbytes)))

@@ -63,10 +63,10 @@ def test_what_is_referred_to_stays(model: graphfuse.CompiledModel) -> None:
 def test_sizes_do_not_mix(model: graphfuse.CompiledModel) -> None:
     for rows in (8, 16, 8, 32, 5):
         assert called(model, 1.0, rows).shape == (rows, 1 << 20)
-    assert {b.nbytes >> 22 for b in lent._kept} <= {5, 8, 16, 32}
-    assert sum(b.nbytes for b in lent._kept) <= lent.MOST_BYTES
+    assert {b.nbytes >> 22 for b in lent._kept.values()} <= {5, 8, 16, 32}
+    assert sum(b.nbytes for b in lent._kept.values()) <= lent.MOST_BYTES
     called(model, 1.0, rows=64)
-    assert {b.nbytes >> 22 for b in lent._kept} == {64}
+    assert {b.nbytes >> 22 for b in lent._kept.values()} == {64}
 
 
 def test_callers_share_nothing(model: graphfuse.CompiledModel) -> None:
