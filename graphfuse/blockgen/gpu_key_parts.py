@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from graphfuse.blockgen import gpu_attention_tile
+from graphfuse.blockgen.gpu_attention_tile import least_rows
 from graphfuse.targets.machine import Machine
 
 KEYS = 64
@@ -29,12 +29,11 @@ def key_parts(machine: Machine) -> Callable[[int, int, int, int], int]:
         blocks = -(-rows // ROWS)
         if not nbytes or not keys or (blocks > 1 and heads * blocks >= machine.multiprocessors):
             return keys
-        boxed = rows >= gpu_attention_tile.LEAST_ROWS
-        in_flight = (2 if boxed else 1) * KEYS * nbytes
-        full = -(-costs.in_flight_bytes // in_flight)  # programs of a multiprocessor that ask for enough at a time
 
         def us(part: int) -> float:
             parts = -(-keys // part)
+            in_flight = (2 if rows >= least_rows(part, machine) else 1) * KEYS * nbytes
+            full = -(-costs.in_flight_bytes // in_flight)  # programs of a multiprocessor that ask for enough at a time
             programs = -(-heads * blocks * parts // machine.multiprocessors)
             waves = -(-programs // full)
             alone = programs * part * nbytes / rate / costs.most_share / min(1, programs / full)

@@ -160,7 +160,7 @@ class MemoryCosts:
     """From and to the cache."""
     cache_bytes: int = 24 << 20
     """Of what programs that run at a time read again, with room left in the cache for the rest."""
-    most_share: float = 1.5
+    most_share: float = 1.4
     """Of its part of that rate, for a multiprocessor beside idle ones: `benchmarks.gpu_constants --only cached`."""
     in_flight_bytes: int = 32 << 10
     """What a multiprocessor should have asked for at any time."""
