@@ -1,7 +1,7 @@
 """Memory of large outputs, which the next call has again once nobody uses it.
 
-The C library gives large blocks back to the system as they are freed, and the system clears each page of new ones. An output's array refers to a `_Lent`; when the last view of it is gone, so is that, and its
-memory is kept here.
+The C library gives large blocks back to the system as they are freed, and the system clears each page of new ones. An
+output's array refers to a `_Lent`; when the last view of it is gone, so is that, and its memory is kept here.
 """
 
 from __future__ import annotations
