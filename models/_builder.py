@@ -300,15 +300,35 @@ class Builder:
 
     def model(self) -> onnx.ModelProto:
         """The graph so far as a ModelProto."""
-        tensors = [numpy_helper.from_array(a, name) for name, a in self.initializers.items()]
+        return self._of([numpy_helper.from_array(a, name) for name, a in self.initializers.items()])
+
+    def _of(self, tensors: Sequence[TensorProto]) -> onnx.ModelProto:
         graph = helper.make_graph(self.nodes, self.name, self._inputs, self._outputs, tensors)
         opsets = [helper.make_opsetid("", self.opset)]
         ir_version = helper.find_min_ir_version_for(opsets)
+        if any(node.domain == MICROSOFT for node in self.nodes):
+            opsets.append(helper.make_opsetid(MICROSOFT, 1))
         return helper.make_model(graph, opset_imports=opsets, ir_version=ir_version, producer_name="graphfuse.models")
 
     def save(self, path: Path) -> None:
         """Write the model to `path`."""
         onnx.save(self.model(), path)
+
+    def save_apart(self, path: Path) -> None:
+        """Write the model to `path` and its parameters, one after the other, to a file beside it: they may be large."""
+        beside, tensors = path.with_name(f"{path.name}.data"), list[TensorProto]()
+        with beside.open("wb") as file:
+            for name, array in self.initializers.items():
+                if array.nbytes < APART_BYTES:
+                    tensors.append(numpy_helper.from_array(array, name))
+                    continue
+                file.seek(-(-file.tell() // APART_BYTES) * APART_BYTES)
+                elem, where = helper.np_dtype_to_tensor_dtype(array.dtype), TensorProto.EXTERNAL
+                tensors.append(TensorProto(name=name, data_type=elem, dims=array.shape, data_location=where))
+                for key, value in (("location", beside.name), ("offset", file.tell()), ("length", array.nbytes)):
+                    tensors[-1].external_data.add(key=key, value=str(value))
+                file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        onnx.save(self._of(tensors), path)
 
 
 def run_model(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -329,5 +349,8 @@ def run_model(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> dict[s
 
 
 INT64 = np.int64
+MICROSOFT = "com.microsoft"
+APART_BYTES = 1 << 12
+"""Of a parameter that is worth a place in another file, which is at a multiple of so many."""
 FLOAT = TensorProto.FLOAT
 BOOL = TensorProto.BOOL

@@ -7,17 +7,14 @@ import functools
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import TensorProto, helper
 
-from models import _llama
+from models import _genai, _llama
 from models._builder import BOOL, INT64, Builder
-from models._layers import linear, rms_norm, silu
 
 CONFIG = _llama.Config(width=64, depth=2, n_heads=4, n_kv_heads=2, ffn=80, vocab=59)
 SMALLER = _llama.Config(width=32, depth=1, n_heads=2, n_kv_heads=1, ffn=48, vocab=59)
 POSITIONS = 192
 """Rows of the tables of cosines."""
-CACHE = "past_key_values.{}.{}"
 
 
 def growing(config=CONFIG, seed=0, padded=True, batch="batch"):
@@ -28,7 +25,8 @@ def growing(config=CONFIG, seed=0, padded=True, batch="batch"):
     given = g.input("position_ids", [batch, "steps"], INT64) if padded else None
     shape = [batch, config.n_kv_heads, "past", config.head_dim]
     pasts = [
-        _llama.Cache(*(g.input(CACHE.format(i, what), shape) for what in ("key", "value"))) for i in range(config.depth)
+        _llama.Cache(*(g.input(_genai.CACHE.format(i, what), shape) for what in ("key", "value")))
+        for i in range(config.depth)
     ]
     past, steps = g.dim(pasts[0].key, 2), g.dim(ids, 1)
     total = past + steps
@@ -54,52 +52,22 @@ def growing(config=CONFIG, seed=0, padded=True, batch="batch"):
 
 
 def shared(config=CONFIG, seed=0, by_mask_length=False, positions=False):
-    """As ONNX Runtime GenAI's builder writes them: attention of grouped queries, whose caches are as long as may be.
+    """As ONNX Runtime GenAI's builder writes them, with caches that are as long as may be.
 
     `by_mask_length`: positions are those at the end of the mask, whatever it says, and are learned. `positions`: they
     are an input.
     """
     g = Builder("shared", opset=18, seed=seed)
-    size, width = config.head_dim, config.width
-    ids = g.input("input_ids", ["batch", "steps"], INT64)
-    mask = g.input("attention_mask", ["batch", "total"], INT64)
-    given = [g.input("position_ids", ["batch", "steps"], INT64)] if positions else []
-    shape = ["batch", config.n_kv_heads, "capacity", size]
-    pasts = [[g.input(CACHE.format(i, what), shape) for what in ("key", "value")] for i in range(config.depth)]
-    last = g.ReduceSum(mask, [1], keepdims=1) - g.const([1])
-    seqlens, total = g.Cast(last, to=TensorProto.INT32), g.Cast(g.dim(mask, 1), to=TensorProto.INT32)
-    x = _llama.embed(g, ids, config)
+    given = _genai.inputs(g, config, positions=positions)
+    x, head = _genai.embed(g, given.ids, config)
     if by_mask_length:
-        end = g.dim(mask, 1)
-        places = g.Range(end - g.dim(ids, 1), end, g.const(1))
-        x = x + learned(g, places, config)
+        end = g.dim(given.mask, 1)
+        x = x + learned(g, g.Range(end - g.dim(given.ids, 1), end, g.const(1)), config)
     elif positions:
-        x = x + learned(g, *given, config)
-    angles = np.arange(POSITIONS)[:, None] / 100 ** np.linspace(0, 1, size // 2)
-    tables = [g.initializer(f(angles).astype(np.float32), n) for f, n in ((np.cos, "cos"), (np.sin, "sin"))]
-    presents = []
-    for i, past in enumerate(pasts):
-        with g.scope(f"layer{i}"):
-            y = rms_norm(g, x, width, "norm")
-            q, k, v = (
-                linear(g, y, width, heads * size, name, bias=False)
-                for name, heads in (("q", config.n_heads), ("k", config.n_kv_heads), ("v", config.n_kv_heads))
-            )
-            mixed, *present = g.ops(
-                "GroupQueryAttention", q, k, v, *past, seqlens, total, *tables, *given, outputs=3,
-                domain="com.microsoft", num_heads=config.n_heads, kv_num_heads=config.n_kv_heads, do_rotary=1,
-            )  # fmt: skip
-            x = x + linear(g, mixed, width, width, "o", bias=False)
-            y = silu(g, linear(g, rms_norm(g, x, width, "norm2"), width, config.ffn, "up", bias=False))
-            x = x + linear(g, y, config.ffn, width, "down", bias=False)
-        presents.append(present)
-    g.output(_llama.head(g, x, config), "logits", ["batch", "steps", config.vocab])
-    for i, present in enumerate(presents):
-        for what, value in zip(("key", "value"), present, strict=True):
-            g.output(value, f"present.{i}.{what}", ["batch", config.n_kv_heads, "capacity", size])
-    model = g.model()
-    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
-    return model
+        x = x + learned(g, given.positions, config)
+    angles = np.arange(POSITIONS)[:, None] / 100 ** np.linspace(0, 1, config.head_dim // 2)
+    _genai.decode(g, x, head, given, config, (np.cos(angles), np.sin(angles)))
+    return g.model()
 
 
 def learned(g, places, config):
