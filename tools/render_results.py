@@ -248,16 +248,15 @@ def tokens(found: dict[str, Any]) -> None:
     """What a token of a Llama costs."""
     print("\n## One token\n\n" + conditions(found) + "\n")
     print(
-        "Milliseconds of a step by `torch.compile`, the least of each round; `of bound`: the part of what the same "
-        "threads read in a second, measured beside, that weights and cache need.\n"
+        "Milliseconds of a step by `torch.compile`, the least of each round, and by ONNX Runtime where it has the "
+        "type; the ratio is that to\nthe best of the others; `of bound`: the part of what the same threads read in a "
+        "second, measured beside, that weights and cache need.\n"
     )
-    print(
-        "| Llama | weights | layers | batch | threads | eager | Inductor | graphfuse | ratio | of bound |\n"
-        + "|---" * 10
-        + "|"
-    )
+    names = {"eager": "eager", "inductor": "Inductor", "onnxruntime": "ONNX Runtime", "graphfuse": "graphfuse"}
+    print(f"| Llama | weights | layers | batch | threads | {' | '.join(names.values())} | ratio | of bound |")
+    print("|---" * 11 + "|")
     for row in found["rows"]:
-        times = [f"{row['ms'][side]:.2f}" for side in ("eager", "inductor", "graphfuse")]
+        times = [f"{row['ms'][side]:.2f}" if side in row["ms"] else "" for side in names]
         sizes = [str(row[size]) for size in ("model", "dtype", "layers", "batch", "threads")]
         figures = [f"{min(row['ratio'].values()):.2f}", f"{row['bound']['graphfuse']:.2f}"]
         print("| " + " | ".join([*sizes, *times, *figures]) + " |")

@@ -61,6 +61,12 @@ def test_words_of_a_llama(batch):
     assert copies(graph, module.layers[0].keys.nbytes) == 0
 
 
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_file_of_a_llama(tied):
+    """As the builder of ONNX Runtime GenAI would write it: the benchmark's other side."""
+    assert decode.is_eager(torch, "onnxruntime", replace(decode.SMALL, tied=tied), 3)
+
+
 class Window:
     """The last few steps; the oldest is forgotten as transformers does."""
 

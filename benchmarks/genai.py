@@ -1,0 +1,81 @@
+"""A decoder of benchmarks/decode.py as a file that ONNX Runtime GenAI's builder would write, and runs of it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy as np
+
+from models import _genai
+from models._llama import Config
+
+if TYPE_CHECKING:
+    from benchmarks.decode import Shape
+
+
+def save(torch: Any, module: Any, shape: Shape, path: Path) -> None:
+    """Write the model, and its weights beside it, one by one."""
+    config = Config(shape.width, shape.layers, shape.heads, shape.groups, shape.hidden, shape.words)
+    g = _genai.Given("decoder", opset=21, given=_parameters(torch, module, shape))
+    tables = [_array(torch, turns[:, : shape.size // 2]) for turns in (module.cos, module.sin)]
+    given = _genai.inputs(g, config, elem := tables[0].dtype)
+    x, head = _genai.embed(g, given.ids, config, tied=shape.tied)
+    _genai.decode(g, x, head, given, config, tables, elem)
+    g.save_apart(path)
+
+
+def _parameters(torch: Any, module: Any, shape: Shape) -> Mapping[str, np.ndarray]:
+    """By the names of the file: of matrices, [in, out]."""
+    matrices = {"lm_head": module.head.weight}
+    vectors = {"model.norm": module.norm.weight}
+    for i, layer in enumerate(module.layers):
+        path = f"model.layers.{i}"
+        vectors |= {f"{path}.input_layernorm": layer.before.weight}
+        vectors |= {f"{path}.post_attention_layernorm": layer.behind.weight}
+        packed = torch.cat([layer.q.weight, layer.k.weight, layer.v.weight])
+        matrices |= {f"{path}.attn.qkv_proj": packed, f"{path}.attn.o_proj": layer.o.weight}
+        mlp = {"gate": layer.gate, "up": layer.up, "down": layer.down}
+        matrices |= {f"{path}.mlp.{name}_proj": linear.weight for name, linear in mlp.items()}
+    if not shape.tied:
+        vectors["model.embed_tokens"] = module.embedding.weight
+    named = {**vectors, **{name: weight.T for name, weight in matrices.items()}}
+    return {f"{name}.weight": _array(torch, tensor) for name, tensor in named.items()}
+
+
+def _array(torch: Any, tensor: Any) -> np.ndarray:
+    """The same memory; numpy has bf16 from elsewhere."""
+    tensor = tensor.detach()
+    if tensor.dtype == torch.bfloat16:
+        return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    return tensor.numpy()
+
+
+def by_onnxruntime(torch: Any, module: Any, shape: Shape, threads: int) -> Callable[[Any, Any], Any]:
+    """The module's forward in ONNX Runtime, on the CPU; it writes the module's own cache, as past and as present."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = threads, 3
+    with tempfile.TemporaryDirectory() as folder:
+        save(torch, module, shape, path := Path(folder) / "model.onnx")
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    batch = len(module.layers[0].keys)
+    binding, logits = session.io_binding(), torch.empty(batch, 1, shape.words)
+    for i, layer in enumerate(module.layers):
+        for what, cache in (("key", layer.keys), ("value", layer.values)):
+            memory = "cpu", 0, _array(torch, cache).dtype, list(cache.shape), cache.data_ptr()
+            binding.bind_input(_genai.CACHE.format(i, what), *memory)
+            binding.bind_output(f"present.{i}.{what}", *memory)
+    binding.bind_output("logits", "cpu", 0, np.float32, list(logits.shape), logits.data_ptr())
+
+    def step(words: Any, at: Any) -> Any:
+        binding.bind_cpu_input("input_ids", words.numpy())
+        binding.bind_cpu_input("attention_mask", np.ones((batch, int(at) + 1), np.int64))
+        session.run_with_iobinding(binding)
+        return logits[:, 0]
+
+    return step
