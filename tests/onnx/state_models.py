@@ -66,6 +66,27 @@ def decoder(layers=2, extra=(), outputs=(), bits=0, **attributes):
     return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
+def one_node(op, inputs, outputs, **attributes):
+    """A model of one of ONNX Runtime's own operators: of each input, which may be left out, the element and dims."""
+    node = helper.make_node(
+        op, [i[0] if i else "" for i in inputs], list(outputs), domain="com.microsoft", **attributes
+    )
+    infos = [helper.make_tensor_value_info(*i) for i in inputs if i]
+    made = [helper.make_empty_tensor_value_info(name) for name in outputs]
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(helper.make_graph([node], "g", infos, made), opset_imports=opsets, ir_version=10)
+
+
+def beam_decoder():
+    """One step of attention to buffers that the sequences of a search share."""
+    step, buffer = (FLOAT, ["batch", 1, 24]), (FLOAT, ["batch", 3, "capacity", 8])
+    inputs = [(name, *step) for name in "qkv"] + [None, None] + [(name, *buffer) for name in ("past_k", "past_v")]
+    inputs += [(name, TensorProto.INT32, [1]) for name in ("past", "width")]
+    inputs.append(("beams", TensorProto.INT32, ["searches", "beams", "capacity"]))
+    outputs = ["y", "present_k", "present_v"]
+    return one_node("DecoderMaskedMultiHeadAttention", inputs, outputs, num_heads=3, past_present_share_buffer=1)
+
+
 def calls(lengths, *steps):
     """A prompt of sequences of some lengths, and tokens after it: inputs, and how long sequences are by then."""
     rng, lengths = np.random.default_rng(1), np.array(lengths) - steps[0]

@@ -14,14 +14,30 @@ from onnx import TensorProto, helper, numpy_helper
 import graphfuse
 from graphfuse.cli import main
 from graphfuse.errors import FileError, IndexRangeError, InputError, UnsupportedError, UsageError
-from tests.onnx.state_models import CAPACITY, FLOAT, GROUPS, HEADS, INT, SIZE, STATE, caches, calls, decoder
+from tests.onnx.state_models import (
+    CAPACITY,
+    FLOAT,
+    GROUPS,
+    HEADS,
+    INT,
+    SIZE,
+    STATE,
+    beam_decoder,
+    caches,
+    calls,
+    decoder,
+)
+
+
+def runtime_session(model):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
 
 
 def by_onnxruntime(model, batch, given, bits=0):
     """What it returns, from caches as long as ours."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    session = runtime_session(model)
     state = caches(batch, bits=bits)
     names = [o.name for o in session.get_outputs()]
     for feed in given:
@@ -349,3 +365,53 @@ def test_packed_queries_give_what_they_do_without_a_state(device, heads, groups,
         want = plain({**feed, **state})
         state = {"pk": want["nk"], "pv": want["nv"]}
         np.testing.assert_allclose(np.asarray(session(feed)["y"]), want["y"], rtol=1e-4, atol=1e-5)
+
+
+BEAM_STATE = {"past_k": "present_k", "past_v": "present_v"}
+
+
+def beam_steps(count):
+    """Steps of two searches of two beams, whose tokens come from either."""
+    rng = np.random.default_rng(3)
+    for past in range(count):
+        feed = {name: rng.standard_normal((4, 1, 24), np.float32) for name in "qkv"}
+        yield feed | {
+            "past": np.array([past], np.int32),
+            "width": np.array([2], np.int32),
+            "beams": rng.integers(0, 2, (2, 2, 9)).astype(np.int32),
+        }
+
+
+@pytest.mark.parametrize("device", ["cpu", "emulator"])
+def test_beams_read_one_another_s_steps(device):
+    """Until the buffers are full; the results and the buffers are ONNX Runtime's."""
+    model = beam_decoder()
+    session = graphfuse.Session(graphfuse.compile(model, state=BEAM_STATE, device=device), {"batch": 4, "capacity": 9})
+    state, runtime = session.state(), runtime_session(model)
+    for feed in beam_steps(9):
+        y, *new = runtime.run(None, feed | state)
+        state = dict(zip(BEAM_STATE, new, strict=True))
+        np.testing.assert_allclose(np.asarray(session(feed)["y"]), y, rtol=1e-4, atol=1e-5)
+        for name, array in session.state().items():
+            assert (array == state[name]).all()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"past": 9}, "'past': expected past steps from 0 to 8, found 9"),
+        ({"past": -1}, "'past': expected past steps from 0 to 8, found -1"),
+        ({"width": 4}, "'width': expected beams from 2 to 2, found 4"),
+        ({"beams": 2}, "'beams': expected beams from 0 to 1, found 2"),
+    ],
+)
+def test_steps_of_beams_that_do_not_fit(wrong, message):
+    """A step behind the buffer's end is not written."""
+    session = graphfuse.Session(graphfuse.compile(beam_decoder(), state=BEAM_STATE), {"batch": 4, "capacity": 9})
+    (*_, before, last) = beam_steps(9)
+    session(before)
+    state = session.state()
+    with pytest.raises(IndexRangeError, match=message):
+        session(last | {name: np.full_like(last[name], value) for name, value in wrong.items()})
+    for name, array in session.state().items():
+        assert (array[:, :, :8] == state[name][:, :, :8]).all()

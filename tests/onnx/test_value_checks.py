@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from string import ascii_lowercase
 
 import numpy as np
 import pytest
@@ -144,6 +145,22 @@ CASES = {
         "lengths less 1 from 0 to 2", (0, 2), (-1, 3),
         {"domain": M, "outputs": 3, "num_heads": 1, "kv_num_heads": 1},
     ),
+    "DecoderMaskedMultiHeadAttention": Case(
+        "DecoderMaskedMultiHeadAttention",
+        [*floats(3, 2, 1, 8), None, None, *floats(2, 2, 1, 5, 8), np.int32([3])], 7, "past steps from 0 to 4", (0, 4),
+        (-1, 5), {"domain": M, "outputs": 3, "num_heads": 1, "past_present_share_buffer": 1},
+    ),
+    "DecoderMaskedMultiHeadAttention, mask": Case(
+        "DecoderMaskedMultiHeadAttention",
+        [*floats(3, 2, 1, 8), np.ones((2, 3), np.int32), None, *floats(2, 2, 1, 5, 8), np.int32([2])], 7,
+        "past steps from 2 to 2", (2,), (1, 3), {"domain": M, "num_heads": 1, "past_present_share_buffer": 1},
+    ),
+    "DecoderMaskedMultiHeadAttention, beam_width": Case(
+        "DecoderMaskedMultiHeadAttention",
+        [*floats(3, 2, 1, 8), None, None, *floats(2, 2, 1, 5, 8), np.int32([4]), np.int32([1])], 8,
+        "beams without cache_indirection from 1 to 1", (1,), (0, 2),
+        {"domain": M, "num_heads": 1, "past_present_share_buffer": 1},
+    ),
 }  # fmt: skip
 for kind in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"):
     both = [np.array([7, 100, 9], kind), np.array([2, 1, 3], kind)]
@@ -185,7 +202,7 @@ def test_what_does_not_fit_is_an_error(name, dynamic, monkeypatch):
         run(arrays)
     error = DivisionByZeroError if 0 in c.bad and c.op in ("Div", "Mod") else IndexRangeError
     for value, arrays in feeds(c, (*c.bad, *(() if error is DivisionByZeroError else HUGE))):
-        message = rf"^/it: error: {c.op}: input '{'abcdefg'[c.which]}': expected {c.what}.*, found "
+        message = rf"^/it: error: {c.op}: input '{ascii_lowercase[c.which]}': expected {c.what}.*, found "
         with pytest.raises(error, match=message) as raised:
             run(arrays)
         found = int(raised.value.message.rpartition(" ")[2])

@@ -10,7 +10,24 @@ from tests.frontends.support import Array, floats
 TOKENS = floats(2, 5, 16)
 MASK = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], I32)
 LEFT = MASK[:, ::-1].copy()
+STEP = [floats(4, 1, 24, seed=i) for i in range(3)]
+BUFFERS = [floats(4, 3, 9, 8, seed=i) for i in (3, 4)]
+BEAMS = integers(0, 2, 2, 2, 9)
+STEP_MASK = np.array([[1, 0, 1, 1, 0, 1], [1, 1, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1], [1, 1, 1, 1, 1, 0]], I32)
 PAST = floats(2, 2, 4, 3, 4, seed=9)
+
+
+def in_place(mask=None, added=None, *, past, beams=None, bias=None, outputs=3, error=1e-4, **attributes):
+    """Attention of one step to buffers, of which `past` steps are used."""
+    given = (
+        np.array([past], I32),
+        *((None, None) if beams is None else (np.array([beams.shape[1]], I32), beams)),
+        bias,
+    )
+    return case("DecoderMaskedMultiHeadAttention", *STEP, mask, added, *BUFFERS, *given, num_heads=3,
+                past_present_share_buffer=1, outputs=outputs, error=error, **attributes)  # fmt: skip
+
+
 ATTENTION = [
     case("Attention", TOKENS, floats(16, 48), floats(48), num_heads=4, error=1e-4),
     case("Attention", TOKENS, floats(16, 48), floats(48), MASK, num_heads=4, error=1e-4),
@@ -35,6 +52,15 @@ ATTENTION = [
     case("MultiHeadAttention", TOKENS, floats(2, 4, 7, 4), floats(2, 4, 7, 4, seed=1), num_heads=4),
     case("DecoderMaskedMultiHeadAttention", floats(2, 1, 16), floats(2, 4, 7, 4), floats(2, 4, 7, 4, seed=1),
          num_heads=4),
+    in_place(past=5),
+    in_place(past=0, scale=0.3),
+    in_place(past=8, bias=floats(72)),
+    in_place(STEP_MASK, floats(1, 3, 1, 6), past=5, bias=floats(72), mask_filter_value=-20.0, output_qk=1, outputs=4),
+    in_place(None, floats(4, 1, 1, 6), past=5, output_qk=1, outputs=4),
+    in_place(past=5, beams=BEAMS),
+    in_place(STEP_MASK, past=5, beams=BEAMS, bias=floats(72), mask_filter_value=-20.0, output_qk=1, outputs=4),
+    in_place(None, floats(4, 3, 1, 6), past=5, beams=BEAMS),
+    in_place(None, floats(1, 1, 1, 6), past=5, beams=BEAMS.reshape(1, 4, 9)),
     case("QAttention", unsigned(2, 5, 16), weights(16, 48), floats(48), f32(0.01), f32(0.01), MASK, u8(120),
          i8(2), num_heads=4, error=1e-4),
     case("QAttention", unsigned(2, 5, 16), unsigned(16, 48), floats(48), f32(0.01), np.abs(floats(48)) / 99, None,

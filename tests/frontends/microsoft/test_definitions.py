@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from graphfuse.errors import GraphfuseError
 from graphfuse.host.model import OnnxModel
 from tests.frontends.microsoft.attention_cases import (
+    BEAMS,
+    BUFFERS,
     COS,
     K1,
     MASK,
@@ -21,12 +24,14 @@ from tests.frontends.microsoft.attention_cases import (
     Q1,
     RAGGED,
     SIN,
+    STEP,
     TOKENS,
     V1,
     K,
     Q,
     V,
     grouped,
+    in_place,
     total,
 )
 from tests.frontends.microsoft.cases import FOUR_BITS
@@ -332,6 +337,27 @@ def test_decoding_attention_is_attention_of_one_step():
     same(case("DecoderMaskedMultiHeadAttention", packed, None, None, *rest, num_heads=4, outputs=3), want)
 
 
+@pytest.mark.parametrize("elem", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("known", [(), (7,)])
+def test_a_step_of_beams_in_halves(elem, known):
+    """Packed, and with scores where they can be had; ONNX Runtime's CPU kernel has f32 alone."""
+    step, buffers = [x.astype(elem) for x in STEP], [x.astype(elem) for x in BUFFERS]
+    rows = np.arange(4)[:, None] // 2 * 2 + BEAMS.reshape(4, 9)[:, :5]
+    q, k, v = (x.astype(F32).reshape(4, 3, 1, 8) for x in step)
+    old_k, old_v = ([x.astype(F32)[rows[b], :, range(5)].swapaxes(0, 1) for b in range(4)] for x in buffers)
+    keys, values = (np.concatenate([np.stack(old), new], 2) for old, new in ((old_k, k), (old_v, v)))
+    scores = q @ keys.swapaxes(2, 3) / math.sqrt(8)
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    want = [(powers / powers.sum(-1, keepdims=True) @ values).reshape(4, 1, 24).astype(elem), *map(np.copy, buffers)]
+    for buffer, new in zip(want[1:], (k, v), strict=True):
+        buffer[:, :, 5] = new[:, :, 0]
+    packed = np.concatenate(step, 2)
+    given = (np.array([5], I32), np.array([2], I32), BEAMS)
+    c = case("DecoderMaskedMultiHeadAttention", packed, None, None, None, None, *buffers, *given, num_heads=3,
+             past_present_share_buffer=1, outputs=4 if known else 3, known=known, error=2e-2)  # fmt: skip
+    expect(c, *want, *([scores] if known else []))
+
+
 @pytest.mark.parametrize(("both", "queries", "keys"), [(1, 90, 90), (0, 70, 70), (1, 3, 5)])
 def test_bias_of_distances(both, queries, keys):
     """Beside the formula of T5's own code; the table lies as ONNX Runtime's optimizer writes it, by heads."""
@@ -398,6 +424,11 @@ def test_queries_and_keys_may_be_normalised():
         (case("MultiHeadAttention", TOKENS, num_heads=4), "keys and values must be given unless they are packed"),
         (case("MultiHeadAttention", TOKENS, TOKENS, TOKENS, None, np.ones((2, 4), I32), num_heads=4),
          "dim 1 of the mask: expected 4 = 5"),
+        (case("DecoderMaskedMultiHeadAttention", *STEP, None, None, *BUFFERS, num_heads=3, past_present_share_buffer=1),
+         "a shared buffer needs past_key, past_value and past_sequence_length"),
+        (case("DecoderMaskedMultiHeadAttention", *STEP, None, None, *BUFFERS, np.array([5], I32), num_heads=3),
+         r"input 7 \(past_sequence_length\) must be left out"),
+        (in_place(past=5, outputs=4), "past_sequence_length must be known at compile time, scores have its length"),
         (case("RotaryEmbedding", TOKENS, np.zeros(1, I64), COS, SIN, is_packed_batching=1), "batching must be 0"),
         (case("GatherBlockQuantized", unsigned(9, 8), integers(0, 9, 3), floats(9, 1), known=(0, 2), quantize_axis=0),
          "must differ, got 0 for both"),

@@ -11,6 +11,7 @@ from graphfuse.errors import InputError
 from graphfuse.frontends.onnx import import_model
 from graphfuse.runtime.binding import Binder
 from tests.frontends.microsoft.attention_cases import (
+    BEAMS,
     COS,
     K1,
     MASK,
@@ -21,12 +22,14 @@ from tests.frontends.microsoft.attention_cases import (
     Q1,
     RAGGED,
     SIN,
+    STEP_MASK,
     TOKENS,
     V1,
     K,
     Q,
     V,
     grouped,
+    in_place,
     total,
 )
 from tests.frontends.microsoft.cases import BETA, BIAS, EXPERTS, FIRST, GAMMA, ROTARY, SECOND, X
@@ -75,6 +78,11 @@ MISFITS = [
     (case("MultiHeadAttention", TOKENS, TOKENS, TOKENS, floats(48), num_heads=4), 3, 0, 49),
     (case("MultiHeadAttention", TOKENS, TOKENS, TOKENS, None, integers(0, 2, 2, 8), None, *PAST, num_heads=4), 4, 0, 1),
     (case("DecoderMaskedMultiHeadAttention", floats(2, 1, 16), *floats(2, 2, 4, 7, 4), num_heads=4), 0, 1, 2),
+    (in_place(STEP_MASK, past=5), 3, 1, 10),
+    (in_place(STEP_MASK, past=5), 6, 2, 8),
+    (in_place(None, floats(1, 1, 1, 6), past=5), 4, 3, 10),
+    (in_place(past=5, beams=BEAMS), 9, 1, 3),
+    (in_place(past=5, beams=BEAMS), 9, 2, 8),
     (grouped(Q, K, V, None, None, PROMPT, total(5)), 0, 1, 8),
     (grouped(Q1, K1, V1, PAST_K, PAST_V, RAGGED, total(7)), 4, 2, 1),
     (grouped(Q1, K1, V1, PAST_K, PAST_V, RAGGED, total(7)), 3, 1, 1),

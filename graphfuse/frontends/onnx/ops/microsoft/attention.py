@@ -19,6 +19,7 @@ from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
 from graphfuse.frontends.onnx.ops.attention import Heads, with_heads, without_heads
 from graphfuse.frontends.onnx.ops.contract import matmul_of
+from graphfuse.frontends.onnx.ops.index import written_from
 from graphfuse.frontends.onnx.ops.microsoft.quantize import matmul_integer_to_float
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import F32, I64
@@ -161,13 +162,83 @@ def multi_head_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
 
 @onnx_op("DecoderMaskedMultiHeadAttention", domain=MICROSOFT)
 def decoder_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
-    """Attention of one token of each sequence to the keys and values so far, without beams."""
-    refuse(node, ("past_present_share_buffer",), {7: "past_sequence_length", 9: "cache_indirection"})
+    """Attention of one token of each sequence to the keys and values so far, which beams may have from one another."""
     e.require("equal", node.type(0).shape[1], 1, "queries of a step")
     if not node.has(1):  # queries, keys and values side by side
         parts = e.split(node.value(e, 0), (_third(node),) * 3, 2)
         node = replace(node, inputs=(*parts, *node.inputs[3:]))
-    return _heads_attended(e, node, _separate(e, node, bias=10), mask=3, bias=4, past=5)
+    qkv = _separate(e, node, bias=10)
+    if node.attr_int("past_present_share_buffer", 0) and node.has(5):
+        return _attended_in_place(e, node, qkv)
+    if node.has(5):
+        refuse(node, (), {7: "past_sequence_length", 9: "cache_indirection"})
+    return _heads_attended(e, node, qkv, mask=3, bias=4, past=5)
+
+
+def _attended_in_place(e: Emitter, node: Node, qkv: Heads3) -> tuple[Value | None, ...]:
+    """The outputs where past keys and values lie in buffers, which the new ones are written into."""
+    q, k, v = qkv
+    if not node.has(6) or not node.has(7):
+        raise node.error("a shared buffer needs past_key, past_value and past_sequence_length")
+    batch, count, _, size = shape_of(v)
+    capacity = node.type(5).shape[2]
+    shapes = [(batch, count, capacity, width) for width in (shape_of(k)[3], size)]
+    node = node.fitted(e, {5: ("the past keys", shapes[0]), 6: ("the past values", shapes[1])})
+    known = _steps(node)
+    total = capacity if known is None else known
+    e.require("at_most", total, capacity, "steps of the cache")
+    within = (0 if known is None else known - 1, total - 1)
+    past = e.reshape(e.cast(node.within(e, 7, *within, "past steps"), I64), (1, 1, 1, 1))
+    at = written_from(e, past, within, past, capacity)
+    present = [
+        e(graph.scatter_along, node.value(e, i), e.broadcast(at, shape_of(new)), new, axis=2)
+        for i, new in ((5, k), (6, v))
+    ]
+    k, v = (e.slice(x, 2, 0, total) for x in present)
+    bias = node.optional(e, 4)
+    if node.has(9):
+        source, search = _beams(e, node, past, total)
+        k, v = (e(graph.take_along, x, e.broadcast(source, shape_of(x)), axis=0) for x in (k, v))
+        if bias is not None and shape_of(bias)[0] != 1:  # as in ONNX Runtime, its rows are of searches, not of beams
+            bias = e(graph.take, bias, search, axis=0)
+    elif node.has(8):
+        node.within(e, 8, 1, 1, "beams without cache_indirection")
+    mask = _filtered(e, node, 3, batch, 1, total)
+    if known is None:
+        if node.wants(3):
+            raise node.unknown(7, "past_sequence_length must be known at compile time, scores have its length")
+        mask = e.full((1, 1, 1, 1), F32, 0.0) if mask is None else mask
+        mask = e.select(e.map(graph.le, e.iota((1, 1, 1, total), 3), past), mask, -math.inf)
+    y, scores = _attended(e, node, (q, k, v), past=0, mask=mask, bias=bias)
+    return y, *present, scores if node.wants(3) else None
+
+
+def _steps(node: Node) -> Dim | None:
+    """The past steps and the new one, as far as that follows from shapes: else only a run knows."""
+    if node.known(7) is not None:
+        (past,) = node.dims(7, "past_sequence_length")
+        return past + 1
+    return next((node.type(i).shape[-1] for i in (3, 4) if node.has(i) and node.type(i).rank > 1), None)
+
+
+def _beams(e: Emitter, node: Node, past: Value, steps: Dim) -> tuple[Value, Value]:
+    """Whose cache has each step of a sequence, [B, 1, steps, 1], and which of the searches a sequence is of, [B]."""
+    batch, (searches, width, length) = node.type(0).shape[0], node.type(9).shape
+    e.require("equal", searches * width, batch, "beams")
+    e.require("at_most", steps, length, "steps of cache_indirection")
+    if node.has(8):
+        node.within(e, 8, width, width, "beams")
+    else:
+        e.require("equal", width, 1, "beams of cache_indirection")
+    table = e.reshape(e.cast(node.value(e, 9), I64), (searches * width, 1, length, 1))
+    table = e.slice(e.equalled(table, (batch, 1, length, 1), "cache_indirection"), 2, 0, steps)
+    is_past = e.map(graph.lt, e.iota((1, 1, steps, 1), 2), past)
+    table = e.select(is_past, table, 0)
+    node.watched.watch_range(table, 0, width - 1, "beams", node.name(9))
+    own, size = e.iota((batch, 1, 1, 1), 0), e.full((), I64, width)
+    first = e.map(graph.sub, own, e.map(graph.floormod, own, size))
+    search = e.map(graph.floordiv_, e.iota((batch,), 0), size)
+    return e.select(is_past, e.map(graph.add, table, first), own), search
 
 
 def _third(node: Node) -> Dim:
