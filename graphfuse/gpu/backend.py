@@ -14,6 +14,7 @@ from graphfuse.dialects.gpu import WITHOUT_WGMMA
 from graphfuse.dialects.ranges import ranges_of
 from graphfuse.fusion.regions.compute_again import compute_again
 from graphfuse.fusion.regions.partition import Decision
+from graphfuse.fusion.regions.plan import written_inputs
 from graphfuse.fusion.regions.rules import Rules
 from graphfuse.fusion.regions.write_over import write_over
 from graphfuse.gpu import lower as gpu
@@ -132,10 +133,10 @@ class Backend:
         """
         reasons: dict[str, str] = {}
         machines: dict[str, Machine] = {}
-        ranges = ranges_of(done.regions)
+        ranges, written = ranges_of(done.regions), written_inputs(done.regions)
 
         def placed(kernels: Mapping[str, Func]) -> Mapping[str, Func]:
-            return kernels if plan is None else with_constants(with_alignments(kernels, plan), plan)
+            return kernels if plan is None else with_constants(with_alignments(kernels, plan), plan, written)
 
         def instead(name: str, why: str) -> Func | None:
             reasons[name] = why

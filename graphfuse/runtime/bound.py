@@ -52,7 +52,7 @@ class Regions:
     """Which buffer each argument points into (-1: it is an integer), and where the buffers are.
 
     By buffer: its bytes, its number among inputs and outputs or -1, its offset in the arena or -1; a weight's address.
-    What is in none of these is a weight.
+    What is in none of these is a weight. The numbers of `inputs` come first.
     """
 
     buffer_of_slot: Ints
@@ -60,10 +60,13 @@ class Regions:
     io: Ints
     place: Ints
     weights: Ints
+    inputs: int
 
-    def is_weight(self, buffer: int) -> bool:
-        """Whether a buffer is one that no launch writes."""
-        return bool(self.io[buffer] < 0 and self.place[buffer] < 0)
+    def is_constant(self, buffer: int, bases: Ints) -> bool:
+        """Whether a buffer is one that no launch writes: a weight, or an input that lies apart from all results."""
+        written = (self.io >= self.inputs) | (self.place >= 0)
+        ends, begin = bases + self.sizes, bases[buffer]
+        return not (written & (bases < begin + self.sizes[buffer]) & (begin < ends)).any()
 
     def bases(self, io: Ints, arena: int) -> Ints:
         """The address of every buffer, for inputs and outputs at `io`."""
@@ -247,6 +250,7 @@ class Template:
                 io=np.where(self._is_io, self._io_index, -1)[:-1],
                 place=np.where(self._is_arena[:-1], place, -1),
                 weights=self._base[:-1],
+                inputs=len(executable.signature.inputs),
             ),
         )
 

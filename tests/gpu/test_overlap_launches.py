@@ -8,10 +8,14 @@ import pytest
 
 import graphfuse.dialects  # noqa: F401  the parser finds ops by name
 from benchmarks.gemm_kernels import Gemm, text
+from graphfuse.artifact import Buffer as Tensor
+from graphfuse.artifact import Plan, Pointer, Step
 from graphfuse.gpu.emulator import Buffer, Emulator, EmulatorError, TensorMap
 from graphfuse.gpu.lower import emit_ptx, lower
 from graphfuse.gpu.pipeline import transformed
+from graphfuse.gpu.transforms.overlap_launches import with_constants
 from graphfuse.ir.parser import parse
+from graphfuse.runtime.bound import Regions
 from graphfuse.targets import Target
 from tests.gpu.launching import SM_80, SM_90A, compiled
 from tests.gpu.test_hopper import inputs
@@ -63,6 +67,28 @@ def test_many_blocks_let_go_by_ending(programs, lets):
     found = order(transformed(parse(text), SM_90A))
     assert found.count("wait_launches") == 1
     assert ("next_launch" in found) == lets
+
+
+def test_constants_are_what_no_launch_of_a_run_writes():
+    buffers = [Tensor(kind, 16, index) for kind, index in (("weight", 0), ("input", 0), ("input", 1), ("output", 0))]
+    steps = [Step("f", tuple(map(Pointer, numbers)), 1) for numbers in ((0, 1, 2), (1, 0, 3))]
+
+    def constants(*steps, written=()):
+        plan = Plan((*buffers, Tensor("arena", 16)), steps)
+        return with_constants({"f": parse(add())}, plan, written)["f"].attrs.get("constants")
+
+    assert constants(steps[0]) == (0, 1, 2)
+    assert constants(*steps) == (0, 1)
+    assert constants(steps[0], written={1}) == (0, 1)
+    assert constants(Step("f", tuple(map(Pointer, (3, 4, 2))), 1), written={1}) is None
+
+
+def test_inputs_in_the_memory_of_results_are_no_constants():
+    regions = Regions(*(np.array(n) for n in (range(4), [8, 8, 8, 0], [0, 1, 2, -1], [-1, -1, -1, -1], [0] * 4)), 2)
+    for output, expected in ((32, [True, True]), (24, [True, True]), (15, [False, False]), (16, [True, False])):
+        bases = np.array([8, 16, output, 64])
+        assert [regions.is_constant(i, bases) for i in range(3)] == [*expected, False]
+    assert regions.is_constant(3, np.array([8, 16, 24, 64]))
 
 
 def test_only_where_the_machine_can():

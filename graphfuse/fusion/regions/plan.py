@@ -203,6 +203,11 @@ def shared_pairs(func: Func) -> list[tuple[int, int]]:
     return _pairs(func.attrs.get("shared", ()))
 
 
+def written_inputs(func: Func) -> set[int]:
+    """The numbers of inputs in whose memory results may lie."""
+    return {*(number for _, number in shared_pairs(func)), *attr_ints(func, "donated", ())}
+
+
 def _pairs(of: Attr) -> list[tuple[int, int]]:
     assert isinstance(of, tuple), "pairs of numbers"
     return [cast("tuple[int, int]", p) for p in of]

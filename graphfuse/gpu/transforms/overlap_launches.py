@@ -9,11 +9,12 @@
 Why this is right. A launch C may begin when every block of the launch B before it has passed `next_launch`, or ended.
 Each block of B waits before it lets C begin, and its wait is over when every launch before B has ended and its writes
 are seen. So while C runs ahead of its own wait, B alone may still be running. C's wait then covers B to its end, after
-which all that B wrote is seen. Before its wait C reads constants, which no launch writes (weights: copied in and waited
-for before the first launch), and writes nothing: neither what B still reads, though the arena may give C the memory of
-a tensor that B is the last to read, nor scratch memory, which launches share. As every block waits, B ends after the
-launch before it did; so one wait is enough. A launch that is not allowed to begin early (a copy, the first of a run,
-another library's) begins when B has ended, as always.
+which all that B wrote is seen. Before its wait C reads constants, which no launch of the run writes (weights; inputs,
+but those in whose memory results lie: the first launch of a run begins when all before it has ended), and writes
+nothing: neither what B still reads, though the arena may give C the memory of a tensor that B is the last to read, nor
+scratch memory, which launches share. As every block waits, B ends after the launch before it did; so one wait is
+enough. A launch that is not allowed to begin early (a copy, the first of a run, another library's) begins when B has
+ended, as always.
 
 Non-coherent loads (`ld.global.nc`) are for constants only: they promise that nobody writes while the kernel runs. A
 function whose `noalias` pointers are no constants stays as it is: LLVM moves such loads over the wait.
@@ -32,7 +33,7 @@ x 8192 f32: 134.6 us with, 133.5 without).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from graphfuse.artifact import Arg, Plan, Pointer
@@ -63,16 +64,22 @@ _READS = frozenset({block.load_view, block.load, gpu.copy_async, gpu.tma_load})
 _STORES = frozenset({block.store_view, block.store})
 
 
-def with_constants(kernels: Mapping[str, Func], plan: Plan) -> dict[str, Func]:
-    """The kernels, with an attribute that names the pointers for which every step of the plan gives a weight."""
+def with_constants(kernels: Mapping[str, Func], plan: Plan, written: Collection[int] = ()) -> dict[str, Func]:
+    """The kernels, with an attribute that names the pointers for which every step of the plan gives a constant.
+
+    That is a weight, or an input but for those with the numbers `written`, in whose memory there may be results.
+    """
     given = arguments(plan)
 
-    def is_weight(arg: Arg) -> bool:
-        return isinstance(arg, Pointer) and plan.buffers[arg.buffer].kind == "weight"
+    def is_constant(arg: Arg) -> bool:
+        if not isinstance(arg, Pointer):
+            return False
+        buffer = plan.buffers[arg.buffer]
+        return buffer.kind == "weight" or (buffer.kind == "input" and buffer.index not in written)
 
     out: dict[str, Func] = {}
     for name, func in kernels.items():
-        found = tuple(i for i in range(len(func.params)) if given[name, i] and all(map(is_weight, given[name, i])))
+        found = tuple(i for i in range(len(func.params)) if given[name, i] and all(map(is_constant, given[name, i])))
         out[name] = replace(func, attrs={**func.attrs, CONSTANTS: found}) if found else func
     return out
 

@@ -181,7 +181,7 @@ class Launches:
             if mode == "i":
                 out.append(Argument(value, mode))
             else:
-                constant = self.bound.regions.is_weight(buffer)
+                constant = self.bound.regions.is_constant(buffer, self._bases)
                 out.append(Argument(value, mode, int(self._bases[buffer]), int(sizes[buffer]), constant))
         scratch = int(self._scratch[0])
         if not scratch or k.meta.scratch_bytes == 0:

@@ -3,28 +3,21 @@
 The cache's used length differs from sequence to sequence: `seqlens_k` says it, at run time. Present keys are the
 past ones up to there, then the new ones, then zeros. Where past and present are one memory, the model's state, the new
 ones are written there and nothing else is, as ONNX Runtime does; `total_sequence_length` elements of it are read.
-
-A cache of integers is read as they are: a key's scale is the query's, a value's the result's.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from graphfuse.dialects import graph
-from graphfuse.dialects.graph import ELEMENTWISE
-from graphfuse.frontends.compositions import root_mean_square, softmax_of
-from graphfuse.frontends.emit import Emitter, elem_of, shape_of, tensor
+from graphfuse.frontends.emit import Emitter, elem_of, shape_of
 from graphfuse.frontends.host_values import greater
 from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
 from graphfuse.frontends.onnx.ops.attention import Heads, heads_of, rotate, without_heads
 from graphfuse.frontends.onnx.ops.index import written_from
 from graphfuse.frontends.onnx.ops.microsoft.attention import refuse
-from graphfuse.frontends.onnx.ops.microsoft.normalize import scaled
-from graphfuse.frontends.onnx.ops.quantize import quantize_of
 from graphfuse.ir.core import Value
-from graphfuse.ir.types import F32, I8, I64, U8, Scalar
+from graphfuse.ir.types import I64, Scalar
 from graphfuse.symbolic import Dim, floordiv
 
 F8 = Scalar("f8e4m3")
@@ -34,8 +27,8 @@ F8 = Scalar("f8e4m3")
 def group_query_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
     """Attention of new tokens to all tokens so far; also the keys and values of these, and the scores."""
     _check(node)
-    q, k, v = _separate(e, node)
-    stored = _stored(e, node, "k", 12, k), _stored(e, node, "v", 13, v)
+    q, k, v = separate(e, node)
+    stored = stored_of(e, node, "k", k, cache=3, scale=12), stored_of(e, node, "v", v, cache=4, scale=13)
     if node.has(3):
         batch, groups, _, size = shape_of(k)
         pasts = [(batch, groups, node.type(3).shape[2], s.width(size)) for s in stored]
@@ -54,7 +47,7 @@ def group_query_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
     if node.has(14) != node.has(15):
         raise node.error("q_norm_weight and k_norm_weight must be given together")
     if node.has(14):
-        q, k = _normed(e, node, q, 14), _normed(e, node, k, 15)
+        q, k = normed(e, node, q, 14), normed(e, node, k, 15)
     if node.attr_int("do_rotary", 0):
         q, k = _rotated(e, node, q, k, start)
     new = (kept.stored(e, x) for kept, x in zip(stored, (k, v), strict=True))
@@ -68,84 +61,13 @@ def group_query_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
         scores = e.map(graph.mul, e.map(graph.tanh, e.map(graph.div, scores, cap)), cap)
     node.within(e, 5, 0, shape_of(k)[2] - 1, "lengths less 1")
     scores = _masked(e, node, scores, heads, start, lengths)
-    weights = _softmax(e, node, scores, heads)
+    weights = softmax_of_heads(e, node, scores, heads)
     y = without_heads(e, stored[1].scaled(e, heads.mixed(e, weights, v), heads))
     if not node.wants(3) or not node.attr_int("qk_output", 0):
         return y, *present, None
     if node.attr_int("qk_output") == 1:  # scores, and 0 where there is nothing to see
         weights = e.select(e.map(graph.eq, scores, -math.inf), 0.0, scores)
     return y, *present, e.cast(heads.merge(e, weights), elem_of(q))
-
-
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """How a cache has what is attended to: as it is, or by a scale as bytes, which may have two numbers each."""
-
-    elem: Scalar
-    scale: Value | None = None
-    """Of f32: one, or one for each group and element of a head, [1, groups, 1, D]."""
-
-    def width(self, size: int | Dim) -> Dim:
-        """Elements of a head of so many."""
-        return floordiv(size, 2) if self.elem == U8 else size
-
-    def stored(self, e: Emitter, x: Value) -> Value:
-        """New ones [B, groups, S, D], as the cache has them."""
-        if self.scale is None:
-            return x
-        x = e.cast(x, F32)
-        if self.elem != U8:
-            return quantize_of(e, x, self.scale, None, self.elem)
-        y = e.map(graph.add, e.map(ELEMENTWISE["round"], e.map(graph.div, x, self.scale)), 8.0)
-        y = e.cast(e.map(graph.min_, e.map(graph.max_, y, 0.0), 15.0), U8)
-        *lead, size = shape_of(y)
-        pairs = e.reshape(y, (*lead, floordiv(size, 2), 2))
-        low, high = (e.reshape(e.slice(pairs, 4, i, 1), (*lead, floordiv(size, 2))) for i in range(2))
-        return e.map(graph.add, low, e.map(graph.mul, high, 16))
-
-    def read(self, e: Emitter, x: Value, elem: Scalar) -> Value:
-        """Those of a cache, without their scale."""
-        if self.scale is None or self.elem != U8:
-            return e.cast(x, elem)
-        halves = e.map(ELEMENTWISE["and"], x, 15), e.map(ELEMENTWISE["shr"], x, 4)
-        *lead, size = shape_of(x)
-        pairs = e.concat([e.unsqueeze(h, 4) for h in halves], 4)
-        return e.map(graph.sub, e.cast(e.reshape(pairs, (*lead, size * 2)), elem), 8.0)
-
-    def scaled(self, e: Emitter, x: Value, heads: Heads) -> Value:
-        """`x` [B, H, S, D], times the scale."""
-        if self.scale is None:
-            return x
-        scale = e.repeat(self.scale, 1, heads.per_group) if shape_of(self.scale) else self.scale
-        return e.cast(e.map(graph.mul, e.cast(x, F32), scale), elem_of(x))
-
-
-def _stored(e: Emitter, node: Node, which: str, i: int, x: Value) -> _Stored:
-    """Of the past keys or values, whose scales are input `i`; `x` are new ones."""
-    kind, elem = node.attr_str(f"{which}_quant_type", "NONE"), elem_of(x)
-    cache, past = (node.type(3 + i - 12).elem, True) if node.has(3) else (elem, False)
-    if kind == "NONE":
-        if node.has(i):
-            raise node.error(f"{which}_scale is for a cache of integers, got {which}_quant_type NONE")
-        if cache != elem:
-            raise node.unsupported(f"a cache must have the query's element, got {node.type(3 + i - 12)}")
-        return _Stored(elem)
-    if kind not in ("PER_TENSOR", "PER_CHANNEL"):
-        raise node.error(f"{which}_quant_type must be NONE, PER_TENSOR or PER_CHANNEL, got {kind}")
-    if not past or not node.has(i):
-        raise node.error(f"{which}_quant_type {kind} needs a past and {which}_scale")
-    bits = node.attr_int("kv_cache_bit_width", 0) or (4 if cache == U8 else 8)
-    if cache not in ((U8,) if bits == 4 else (I8, F8)) or bits not in (4, 8):
-        raise node.error(f"a cache of {bits} bits cannot be of {cache}: expected i8 or f8e4m3 for 8, u8 for 4")
-    _, groups, _, size = shape_of(x)
-    if bits == 4 and (not isinstance(size, int) or size % 2):
-        raise node.error(f"a cache of 4 bits needs an even head size, got {size}")
-    scale = e.cast(node.value(e, i), F32)
-    if kind == "PER_CHANNEL":
-        return _Stored(cache, e.equalled(scale, (1, groups, 1, size), f"{which}_scale"))
-    if any(d != 1 for d in shape_of(scale)):
-        raise node.error(f"{which}_scale must be one number, got {node.type(i)}")
-    return _Stored(cache, e.reshape(scale, ()))
 
 
 def _new(e: Emitter, node: Node, batch: Dim, steps: Dim) -> Value:
@@ -186,31 +108,6 @@ def _used(e: Emitter, node: Node, cache: Value) -> Value:
     """The steps of a cache that are there at all."""
     (total,) = node.dims(6, "total_sequence_length")
     return e.slice(cache, 2, 0, total)
-
-
-def _separate(e: Emitter, node: Node) -> tuple[Value, Value, Value]:
-    """Queries [B, H, S, D], keys and values [B, groups, S, D], of three inputs or of one."""
-    query, count, groups = node.value(e, 0), node.attr_int("num_heads"), node.attr_int("kv_num_heads")
-    batch, steps, width = shape_of(query)
-    packed = not node.has(1)
-    otherwise = f"{count} query and {groups} key heads do not divide {width} features"
-    size = node.quotient(width, count + 2 * groups if packed else count, otherwise)
-    if packed:
-        parts = e.split(query, (count * size, groups * size, groups * size), 2)
-    else:
-        shape = (batch, steps, groups * size)
-        node = node.fitted(e, {1: ("the keys", shape), 2: ("the values", shape)})
-        parts = (query, node.value(e, 1), node.value(e, 2))
-
-    def split(x: Value, heads: int) -> Value:
-        return e.permute(e.reshape(x, (batch, steps, heads, size)), (0, 2, 1, 3))
-
-    return split(parts[0], count), split(parts[1], groups), split(parts[2], groups)
-
-
-def _normed(e: Emitter, node: Node, x: Value, i: int) -> Value:
-    y, _ = root_mean_square(e, e.wide(x), [3], node.attr_float("qk_norm_epsilon", 1e-6))
-    return e.cast(scaled(e, y, node.value(e, i), None), elem_of(x))
 
 
 def _rotated(e: Emitter, node: Node, q: Value, k: Value, start: Value) -> tuple[Value, Value]:
@@ -292,19 +189,3 @@ def _masked(e: Emitter, node: Node, scores: Value, heads: Heads, start: Value, l
     if window > 0:
         scores = e.select(e.map(graph.gt, key, e.map(graph.sub, at, window)), scores, -math.inf)
     return scores
-
-
-def _softmax(e: Emitter, node: Node, scores: Value, heads: Heads) -> Value:
-    """Softmax along the keys; a sink is one more score per head that nothing comes of (0 for a smooth softmax)."""
-    axis = tensor(scores).rank - 1
-    sink = node.optional(e, 11)
-    if sink is None and node.attr_int("smooth_softmax", -1) != 1:
-        return softmax_of(e, scores, axis)
-    if sink is None:
-        extra = e.full((1,) * (axis + 1), elem_of(scores), 0.0)
-    else:
-        extra = heads.split(e, e.reshape(e.cast(sink, elem_of(scores)), (1, shape_of(sink)[0], 1, 1)))
-    most = e.map(graph.max_, e.reduce(scores, "max", [axis]), extra)
-    powers = e.map(graph.exp, e.map(graph.sub, scores, most))
-    total = e.map(graph.add, e.reduce(powers, "sum", [axis]), e.map(graph.exp, e.map(graph.sub, extra, most)))
-    return e.map(graph.div, powers, total)
