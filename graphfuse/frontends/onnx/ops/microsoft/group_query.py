@@ -16,11 +16,18 @@ from graphfuse.frontends.onnx.node import MICROSOFT, Node, onnx_op
 from graphfuse.frontends.onnx.ops.attention import Heads, heads_of, rotate, without_heads
 from graphfuse.frontends.onnx.ops.index import written_from
 from graphfuse.frontends.onnx.ops.microsoft.attention import refuse
+from graphfuse.frontends.onnx.ops.microsoft.grouped import (
+    normed,
+    rotary_tables,
+    scores_of,
+    seen,
+    separate,
+    softmax_of_heads,
+    stored_of,
+)
 from graphfuse.ir.core import Value
-from graphfuse.ir.types import I64, Scalar
-from graphfuse.symbolic import Dim, floordiv
-
-F8 = Scalar("f8e4m3")
+from graphfuse.ir.types import I64
+from graphfuse.symbolic import Dim
 
 
 @onnx_op("GroupQueryAttention", domain=MICROSOFT)
@@ -34,9 +41,7 @@ def group_query_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
         pasts = [(batch, groups, node.type(3).shape[2], s.width(size)) for s in stored]
         node = node.fitted(e, {3: ("the past keys", pasts[0]), 4: ("the past values", pasts[1])})
     heads = heads_of(node, shape_of(q)[1], shape_of(k)[1])
-    batch, _, steps, size = shape_of(q)
-    if not isinstance(size, int):
-        raise node.unknown_dim(f"the head size must be static, got {size}")
+    batch, _, steps, _ = shape_of(q)
     lengths = e.reshape(e.cast(node.value(e, 5), I64), (batch, 1, 1, 1))
     lengths = e.map(graph.add, lengths, 1)
     if _has_past(node):
@@ -54,11 +59,7 @@ def group_query_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
     present = tuple(_present(e, node, x, start, lengths, i) for i, x in enumerate(new, 3))
     used = [_used(e, node, x) for x in present] if _is_state(node) else present
     k, v = (kept.read(e, x, elem_of(q)) for kept, x in zip(stored, used, strict=True))
-    q = stored[0].scaled(e, q, heads)
-    scale = node.attr_float("scale", 0.0) or 1 / math.sqrt(size)
-    scores = e.map(graph.mul, heads.scores(e, q, k), scale)
-    if (cap := node.attr_float("softcap", 0.0)) != 0.0:
-        scores = e.map(graph.mul, e.map(graph.tanh, e.map(graph.div, scores, cap)), cap)
+    scores = scores_of(e, node, heads, stored[0].scaled(e, q, heads), k)
     node.within(e, 5, 0, shape_of(k)[2] - 1, "lengths less 1")
     scores = _masked(e, node, scores, heads, start, lengths)
     weights = softmax_of_heads(e, node, scores, heads)
@@ -113,11 +114,9 @@ def _used(e: Emitter, node: Node, cache: Value) -> Value:
 def _rotated(e: Emitter, node: Node, q: Value, k: Value, start: Value) -> tuple[Value, Value]:
     """Queries and keys at their positions: those given, or the ones after the cache."""
     batch, _, steps, size = shape_of(q)
-    rows, pairs = node.type(7).shape
-    node = node.fitted(e, {8: ("the sines", (rows, pairs)), 9: ("the positions", (batch, steps))})
-    tables = [node.value(e, i) for i in (7, 8)]
-    e.require("divides", 8, pairs, "columns of cosines")
-    e.require("at_most", pairs, floordiv(size, 2), "columns of cosines")
+    node = node.fitted(e, {9: ("the positions", (batch, steps))})
+    tables = rotary_tables(e, node, 7, size)
+    rows = shape_of(tables[0])[0]
     if node.has(9):
         given = e.cast(node.within(e, 9, 0, rows - 1, "positions"), I64)
         cos, sin = (e(graph.take, table, given, axis=0) for table in tables)
@@ -179,13 +178,8 @@ def _masked(e: Emitter, node: Node, scores: Value, heads: Heads, start: Value, l
     batch = shape_of(start)[0]
     start, lengths = (e.reshape(x, (batch, *ones, 1)) for x in (start, lengths))
     key = e.iota((*ones, 1, keys), len(lead) + 1)
-    window = node.attr_int("local_window_size", -1)
-    if not node.attr_int("causal", 1):
-        if window > 0:
-            raise node.error(f"local_window_size must be -1 without a causal mask, got {window}")
-        return e.select(e.map(graph.lt, key, lengths), scores, -math.inf)
     at = e.map(graph.add, e.iota((*ones, queries, 1), len(lead)), start)
-    scores = e.select(e.map(graph.le, key, at), scores, -math.inf)
-    if window > 0:
-        scores = e.select(e.map(graph.gt, key, e.map(graph.sub, at, window)), scores, -math.inf)
-    return scores
+    causal, window = bool(node.attr_int("causal", 1)), node.attr_int("local_window_size", -1)
+    if not causal and window > 0:
+        raise node.error(f"local_window_size must be -1 without a causal mask, got {window}")
+    return seen(e, scores, key, at, lengths, causal=causal, window=window)
