@@ -511,8 +511,8 @@ def scatter_along(
 ) -> Type:
     """A copy of x where element `indices` along `axis` is set to, or combined with, the update.
 
-    Of updates of one element the later ones win, and sums are made in their order: on GPUs only if `ordered`. With
-    `whole` a kernel makes all of the result, else it changes x where it lies.
+    Of updates of one element the later ones win, and sums are made in their order: on GPUs only if `ordered`. What has
+    an index out of range is dropped. With `whole` a kernel makes all of the result, else it changes x where it lies.
     """
     t, i, u = tensor(x), _indices(indices), tensor(updates)
     del ordered, whole
@@ -533,7 +533,7 @@ def scatter_along(
 def scatter_nd(x: Type, indices: Type, updates: Type, *, kind: str = "set", ordered: bool = False) -> Type:
     """A copy of x where the slices that `indices` names are set to, or combined with, `updates`.
 
-    Order as in `scatter_along`.
+    Order as in `scatter_along`, and a slice with any index out of range is dropped.
     """
     del ordered
     t, i, u = tensor(x), _indices(indices), tensor(updates)

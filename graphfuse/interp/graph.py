@@ -449,8 +449,9 @@ def _combine_at(x: Array, index: tuple[Array, ...], updates: Array, kind: str) -
 
 
 def _scatter_along(_: Context, op: Op, x: Array, indices: Array, updates: Array) -> Array:
-    axis = attr(op, "axis")
-    return _combine_at(x, _grid(indices, axis, x.shape[axis]), updates, str(attr(op, "kind", "set")))
+    grid = list(np.indices(indices.shape, sparse=True))
+    grid[attr(op, "axis")] = indices.astype(np.int64)
+    return _scattered(x, grid, updates, str(attr(op, "kind", "set")))
 
 
 def _scatter_nd(_: Context, op: Op, x: Array, indices: Array, updates: Array) -> Array:
@@ -460,7 +461,14 @@ def _scatter_nd(_: Context, op: Op, x: Array, indices: Array, updates: Array) ->
         for row in updates.reshape(-1, *x.shape):
             out = _combine_at(out, (np.zeros(1, np.int64),), row[None], kind)
         return out[0]
-    return _combine_at(x, _nd_index(x, indices, 0), updates, kind)
+    return _scattered(x, [i.astype(np.int64) for i in np.moveaxis(indices, -1, 0)], updates, kind)
+
+
+def _scattered(x: Array, index: Sequence[Array], updates: Array, kind: str) -> Array:
+    """`x` with updates of its first dims at indices that there are."""
+    inside = [(-size <= i) & (i < size) for i, size in zip(index, x.shape, strict=False)]
+    kept = functools.reduce(np.logical_and, inside)
+    return _combine_at(x, tuple(np.broadcast_to(i, kept.shape)[kept] for i in index), updates[kept], kind)
 
 
 def _topk(context: Context, op: Op, x: Array) -> tuple[Array, Array]:

@@ -135,6 +135,19 @@ def test_scatter_is_ordered():
         call(graph.take, x, np.array([3]), axis=0)
 
 
+@pytest.mark.parametrize("kind", ["set", "add"])
+def test_scatters_drop_what_is_out_of_range(kind):
+    """On either side, and wherever any of several indices is; a negative one counts from the end."""
+    x = np.zeros((3, 2), np.float32)
+    i, u = np.array([[3, 0], [-4, -1], [1 << 40, 2]]), np.arange(1.0, 7.0, dtype=np.float32).reshape(3, 2)
+    want = [[0, 2], [0, 0], [0, 6 if kind == "set" else 10]]
+    np.testing.assert_array_equal(call(graph.scatter_along, x, i, u, axis=0, kind=kind), want)
+    i, u = np.array([[0, 2], [2, 1], [-3, -2], [-4, 0]]), np.arange(1.0, 5.0, dtype=np.float32)
+    np.testing.assert_array_equal(call(graph.scatter_nd, x, i, u, kind=kind), [[3, 0], [0, 0], [0, 2]])
+    rows = np.array([[3], [1], [-1]])
+    np.testing.assert_array_equal(call(graph.scatter_nd, x, rows, u[:3, None] + x, kind=kind), [[0, 0], [2, 2], [3, 3]])
+
+
 CASTS = [
     ("i8", False, [1, -1, 44, 0, 0, 0]), ("i8", True, [1, -1, 127, 127, -128, 0]),
     ("u8", False, [1, 255, 44, 0, 0, 0]), ("u8", True, [1, 0, 255, 255, 0, 0]),
