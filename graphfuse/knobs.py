@@ -101,7 +101,7 @@ WeightMode = Literal["checked", "unchecked", "mapped"]
 WEIGHTS: tuple[WeightMode, ...] = get_args(WeightMode)
 
 
-def _weight_mode(text: str) -> WeightMode:
+def _weight_mode(text: str) -> WeightMode | None:
     return WEIGHTS[WEIGHTS.index(cast("WeightMode", text))]
 
 
@@ -124,9 +124,10 @@ class Knobs:
     target = Knob(str, "", "a target", "what to compile for by default, such as `cpu:x86-64-v3`", changes_code=True)
     # to tell a fault of one kernel from one between two, and to measure what overlapping brings
     pdl = Knob(_flag, default=True, values="0 or 1", doc="let a GPU's kernel begin while the one before it still runs")
-    weights: Knob[WeightMode] = Knob(
-        _weight_mode, "checked", ", ".join(WEIGHTS),
-        "weights of an artifact are read and checked, read, or mapped: less memory, for files that nobody changes",
+    weights: Knob[WeightMode | None] = Knob(
+        _weight_mode, None, ", ".join(WEIGHTS),
+        "weights of an artifact are read and checked, read, or mapped and checked, in less time and memory, for files "
+        "that nobody changes (default: checked; `graphfuse generate`: mapped)",
     )  # fmt: skip
     threads = Knob(
         _threads, None, "1..1024",

@@ -13,6 +13,7 @@ from graphfuse.cli.common import echo, json_option, print_json, progress
 from graphfuse.cli.model_options import ModelOptions, of_model
 from graphfuse.errors import UsageError, printable
 from graphfuse.generation import Generator, Stream, load
+from graphfuse.knobs import scope, settings
 
 SECONDS = 0.1
 """Between two changes of the progress line."""
@@ -53,7 +54,7 @@ def command(
 ) -> None:
     """Load, generate, print; what no option says is as the folder's config has it."""
     options = {name: value for name, value in chosen.items() if value not in (None, ())}
-    with progress("loading") as note:
+    with progress("loading") as note, scope(weights=settings.weights or "mapped"):
         compiling = {"dims": given.dims, "numerics": given.numerics, "precision": given.precision, "target": target}
         generator = load(
             given.model, tokenizer=tokenizer, draft=draft, device=given.device, threads=given.threads,

@@ -18,7 +18,7 @@ Owns the format only; what the parts mean is `graphfuse/artifact.py`.
 
 The trailer vouches for the header and the header for each section. `load` checks the digests of the
 program and of the code before either is used, and those of `ir` and `ledger` when they are first
-read. Weights are read when first used (`weights.py`), and have a CRC-32 each, which is checked then: a SHA-256 of
+read. Weights are read when first used (`weights.py`), and have a checksum each, which is checked then: a SHA-256 of
 440 MB would take longer than all of the rest of a reload. They are data, never addresses, and their extents are checked
 against the file; a full check is `verify` (`graphfuse verify OUT.gfx`).
 """
@@ -65,11 +65,11 @@ from graphfuse.files import is_regular, kind, told, writing
 from graphfuse.host.program_json import PROGRAM
 from graphfuse.knobs import WeightMode, settings
 from graphfuse.runtime.lazy import LazyLedger, LazyTexts
-from graphfuse.runtime.weights import PIECE, Blob, Extent, Held, OpenFile, StoredArray, UnpackedArray
+from graphfuse.runtime.weights import PIECE, Blob, Extent, Held, OpenFile, StoredArray, UnpackedArray, checksum_of
 
 MAGIC = b"\x89GFX\r\n\x1a\n"
 """As in PNG: a transfer that strips bit 7 or rewrites line ends shows at once."""
-VERSION = 4
+VERSION = 5
 """Raised with what an older reader would misread."""
 ALIGN = 64
 """Of sections and of weights in them: vectors are loaded from where a file is mapped."""
@@ -296,7 +296,11 @@ def _weight_table(weights: Sequence[Weight]) -> tuple[list[Json], _Part]:
             stored = w.name if w.name not in tensors else f"{w.name}.{i}"
             dtype, end = _SAFETENSORS.get(w.elem, "U8"), at + array.nbytes
             tensors[stored] = {"dtype": dtype, "shape": list(shape), "data_offsets": [at, end]}
-            known[key] = {"stored": stored, "offset": at, "crc32": zlib.crc32(_bytes_of(array))}
+            known[key] = {
+                "stored": stored,
+                "offset": at,
+                "checksum": checksum_of(np.frombuffer(_bytes_of(array), np.uint8)),
+            }
             chunks.append(array)
             at = end
         row = {"name": w.name, "elem": w.elem, "shape": list(shape), **known[key]}
@@ -321,7 +325,7 @@ def load(path: str | os.PathLike[str], weights: WeightMode | None = None) -> Exe
     `weights` says how those are read; by default as the knob does.
     """
     with _located(path):
-        return _read(_opened(path, weights or settings.weights))
+        return _read(_opened(path, weights or settings.weights or "checked"))
 
 
 def dumps(executable: Executable) -> bytes:
@@ -431,7 +435,7 @@ class _File:
         self.sections = {s.name: s for s in self._read_sections(Node(_json("header", head[24:])), end)}
         self.weights: Extent = self.view("weights") if around is None else around.weights
         self.blobs: dict[tuple[int, int, int], Blob] = {} if around is None else around.blobs
-        """By place, length and CRC-32."""
+        """By place, length and checksum."""
 
     def inner(self, name: str) -> _File:
         """A part, which is a file in the file, and has its weights here."""
@@ -517,7 +521,7 @@ def _read_weights(root: Node, file: _File) -> tuple[Weight, ...]:
         nbytes = dtype.itemsize * math.prod(shape)
         if offset % ALIGN or offset + nbytes > len(file.weights):
             row.fail(f"a tensor at a multiple of {ALIGN} inside {len(file.weights)} bytes of weights")
-        data = StoredArray(blob := file.blob(offset, nbytes, row["crc32"].integer()), dtype, shape)
+        data = StoredArray(blob := file.blob(offset, nbytes, row["checksum"].integer()), dtype, shape)
         packed: tuple[Stored, Panels] | None = None
         if "panels" in row:  # made when it is read
             packed = data, _read_panels(row["panels"].items(3, 3), shape)

@@ -40,6 +40,7 @@ from graphfuse.llvm.host import host_target
 from graphfuse.runtime import gfx, native
 from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.session import Session
+from graphfuse.runtime.weights import PIECE, ROW, checksum_of
 from graphfuse.stages import graph_func
 from graphfuse.symbolic import ceildiv, maximum, minimum, mod, sym
 from graphfuse.targets import Target
@@ -118,14 +119,32 @@ def flipped(path: Path) -> Path:
 
 def test_weights_are_checked_when_they_are_first_used(tmp_path):
     path = flipped(saved(tmp_path))
-    loaded = gfx.load(path)
-    with pytest.raises(ArtifactError, match=r"m\.gfx: error: weights are corrupted: expected CRC-32 \w{8} of 20 bytes"):
-        Session(loaded, 1).run(inputs(2))
-    for mode in ("unchecked", "mapped"):
-        with scope(weights=mode):
-            Session(gfx.load(path), 1).run(inputs(2))
+    message = r"m\.gfx: error: weights are corrupted: expected a checksum \w{8} of 20 bytes"
+    for mode in (None, "checked", "mapped"):
+        loaded = gfx.load(path, mode)
+        with pytest.raises(ArtifactError, match=message):
+            Session(loaded, 1).run(inputs(2))
+    with scope(weights="unchecked"):
+        Session(gfx.load(path), 1).run(inputs(2))
     with pytest.raises(ArtifactError, match=r"section 'weights' is corrupted: expected SHA-256"):
         gfx.verify(path)
+
+
+def test_checksums_of_pieces():
+    """Two sign bits of a row or a column, words or rows that change places, bytes of the last piece."""
+    data = np.random.default_rng(0).integers(0, 256, 2 * PIECE + 100, np.uint8)
+    words = data[: 2 * PIECE].view(np.uint64).reshape(2, -1, ROW)
+    seen = {checksum_of(data)}
+    for row, column in ((7, [3, 90]), ([7, 60], 3)):
+        words[1, row, column] ^= np.uint64(1 << 63)
+        seen.add(checksum_of(data))
+    for part in (words[0, 5], words[1, :, 9], data[-3:]):
+        part.sort()
+        seen.add(checksum_of(data))
+    for part in (words, words[0]):
+        part[[0, 1]] = part[[1, 0]]
+        seen.add(checksum_of(data))
+    assert len(seen) == 8
 
 
 def test_a_file_that_changes_later_changes_no_model(tmp_path):
@@ -507,7 +526,7 @@ def test_hostile_dims(text):
         ({"meta": []}, "meta: expected an object, found []"),
         ({"weights": [{"name": "w", "elem": "f99"}]}, "weights[0].elem: expected an element type, found 'f99'"),
         (
-            {"weights": [{"name": "w", "elem": "f32", "shape": [9], "offset": 2**40, "crc32": 0}]},
+            {"weights": [{"name": "w", "elem": "f32", "shape": [9], "offset": 2**40, "checksum": 0}]},
             (
                 "weights[0]: expected a tensor at a multiple of 64 inside 276 bytes of weights, found "
                 "{'name': 'w', 'elem': 'f32', 'shape': [9], 'offset': 1099..."
