@@ -34,6 +34,8 @@ PAD = 0
 """The token that padding is; no model sees it."""
 LOGITS_AT_ONCE = 1 << 26
 """Elements: longer prompts are read in chunks."""
+FEW = 16
+"""Tokens that are fed at once, if they are no prompt: those of a step, or of a draft."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,8 @@ class Decoder:
         if shared and self.names.attention_mask not in self.specs:
             raise UsageError(f"a model with a state: expected an input {self.names.attention_mask!r}, found none")
         self.is_shared = bool(shared)
+        self.ignores_zeros: bool | None = None
+        """Of a shared cache: whether a mask may have zeros behind its end. None until it was tried."""
         shape, vocabulary = outputs[self.names.logits].shape, outputs[self.names.logits].shape[-1:]
         if len(shape) != 3 or not isinstance(vocabulary[0], int):
             raise UsageError(f"logits: expected [batch, steps, N], found {signature.text(outputs[self.names.logits])}")
@@ -135,18 +139,7 @@ class Decoder:
         if not self.is_shared:
             return GrowingCache(self, batch, length)
         low, high = self.lengths
-        return SharedCache(self, batch, min(max(rounded(length), low), high), exact=not self.ignores_zeros)
-
-    @functools.cached_property
-    def ignores_zeros(self) -> bool:
-        """Of a shared cache: whether a mask may have zeros behind its end. Then many lengths have one plan."""
-        batch, low, high = max(self.batches[0], 1), *self.lengths
-        cache = SharedCache(self, batch, min(max(16, low), high), exact=True)
-        cache.feed(self._some(batch, 2))
-        expected = cache.feed(self._some(batch, 1))
-        cache.rewind(np.full(batch, 2))
-        found = cache.feed(self._some(batch, 1), mask_length=cache.capacity)
-        return self._agree(found, expected)
+        return SharedCache(self, batch, min(max(rounded(length), low), high))
 
     @functools.cached_property
     def takes_padding(self) -> bool:
@@ -160,13 +153,13 @@ class Decoder:
             ids = np.pad(self._some(batch, 4), ((0, 0), (padded, 0)), constant_values=PAD)
             cache.feed(ids, np.full(batch, 4))
             found.append(cache.feed(self._some(batch, 1)))
-        return self._agree(*found)
+        return self.agree(*found)
 
     def _some(self, batch: int, steps: int) -> Array:
         """Tokens to try."""
         return np.tile(np.arange(1, steps + 1) % self.vocabulary, (batch, 1))
 
-    def _agree(self, found: Any, expected: Any) -> bool:
+    def agree(self, found: Any, expected: Any) -> bool:
         """Whether logits are the same, but for roundings."""
         found, expected = (np.asarray(x).astype(np.float64) for x in (found, expected))
         elems = {self.specs[name].elem for name in self.caches} | {artifact_precision(self.model.executable)}
@@ -243,27 +236,40 @@ class SharedCache(Cache):
 
     side = "right"
 
-    def __init__(self, decoder: Decoder, batch: int, capacity: int, *, exact: bool) -> None:
+    def __init__(self, decoder: Decoder, batch: int, capacity: int) -> None:
         super().__init__(decoder, batch, capacity)
-        self._exact = exact
         shape = decoder.specs[next(iter(decoder.caches))].shape
         dims = {
             str(d): n for d, n in zip((shape[0], shape[2]), (batch, capacity), strict=True) if not isinstance(d, int)
         }
         self._session = Session(decoder.model, dims)
+        self._has_answered = False
 
-    def feed(self, ids: Array, counts: Array | None = None, mask_length: int = 0) -> Any:
-        """Append tokens; the mask is as long as the longest sequence, or longer."""
+    def feed(self, ids: Array, counts: Array | None = None) -> Any:
+        """Append tokens; the mask is as long as the longest sequence, or longer: then many lengths have one plan.
+
+        Whether it may be longer is tried with the first few tokens behind those that give the first answer.
+        """
         steps: int = ids.shape[1]
         ends = self.lengths + steps  # padding is written too
         self._check(longest := int(ends.max()))
-        if not mask_length:
-            mask_length = longest if self._exact else min(rounded(longest), self.capacity)
-        mask = np.arange(mask_length) < ends.reshape(-1, 1)
-        positions = self.lengths.reshape(-1, 1) + np.arange(steps)
-        outputs = self._session(self.decoder.feed(ids, mask, positions))
+        padded, decoder = min(rounded(longest), self.capacity), self.decoder
+        if decoder.ignores_zeros:
+            logits = self._logits(ids, ends, padded)
+        elif decoder.ignores_zeros is None and self._has_answered and steps <= FEW and padded > longest:
+            found = np.array(self._logits(ids, ends, padded))
+            logits = self._logits(ids, ends, longest)  # the last one, whose keys and values stay
+            decoder.ignores_zeros = decoder.agree(found, logits)
+        else:
+            logits = self._logits(ids, ends, longest)
+        self._has_answered |= steps <= FEW
         self.lengths = self.lengths + (steps if counts is None else counts)
-        return outputs[self.decoder.names.logits]
+        return logits
+
+    def _logits(self, ids: Array, ends: Array, mask_length: int) -> Any:
+        mask = np.arange(mask_length) < ends.reshape(-1, 1)
+        positions = self.lengths.reshape(-1, 1) + np.arange(ids.shape[1])
+        return self._session(self.decoder.feed(ids, mask, positions))[self.decoder.names.logits]
 
     def rewind(self, lengths: Array) -> None:
         """Forget; what is there is written over."""
