@@ -87,6 +87,14 @@ def beam_decoder():
     return one_node("DecoderMaskedMultiHeadAttention", inputs, outputs, num_heads=3, past_present_share_buffer=1)
 
 
+def paged_decoder():
+    """Attention of tokens of any sequences to pages of three steps."""
+    pages, integers = (FLOAT, ["pages", 3, 2, 16]), TensorProto.INT32
+    inputs = [("x", FLOAT, ["tokens", 160]), None, None, ("past_k", *pages), ("past_v", *pages)]
+    inputs += [("ends", integers, ["ends"]), ("past", integers, ["batch"]), ("table", integers, ["batch", "most"])]
+    return one_node("PagedAttention", inputs, ["y", "present_k", "present_v"], num_heads=6, kv_num_heads=2)
+
+
 def calls(lengths, *steps):
     """A prompt of sequences of some lengths, and tokens after it: inputs, and how long sequences are by then."""
     rng, lengths = np.random.default_rng(1), np.array(lengths) - steps[0]

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 import graphfuse
 from graphfuse.cli import main
 from graphfuse.errors import FileError, IndexRangeError, InputError, UnsupportedError, UsageError
+from tests.frontends.microsoft.paged_cases import by_definition, paged
 from tests.onnx.state_models import (
     CAPACITY,
     FLOAT,
@@ -26,6 +27,7 @@ from tests.onnx.state_models import (
     caches,
     calls,
     decoder,
+    paged_decoder,
 )
 
 
@@ -367,7 +369,7 @@ def test_packed_queries_give_what_they_do_without_a_state(device, heads, groups,
         np.testing.assert_allclose(np.asarray(session(feed)["y"]), want["y"], rtol=1e-4, atol=1e-5)
 
 
-BEAM_STATE = {"past_k": "present_k", "past_v": "present_v"}
+PASTS = {"past_k": "present_k", "past_v": "present_v"}
 
 
 def beam_steps(count):
@@ -386,11 +388,11 @@ def beam_steps(count):
 def test_beams_read_one_another_s_steps(device):
     """Until the buffers are full; the results and the buffers are ONNX Runtime's."""
     model = beam_decoder()
-    session = graphfuse.Session(graphfuse.compile(model, state=BEAM_STATE, device=device), {"batch": 4, "capacity": 9})
+    session = graphfuse.Session(graphfuse.compile(model, state=PASTS, device=device), {"batch": 4, "capacity": 9})
     state, runtime = session.state(), runtime_session(model)
     for feed in beam_steps(9):
         y, *new = runtime.run(None, feed | state)
-        state = dict(zip(BEAM_STATE, new, strict=True))
+        state = dict(zip(PASTS, new, strict=True))
         np.testing.assert_allclose(np.asarray(session(feed)["y"]), y, rtol=1e-4, atol=1e-5)
         for name, array in session.state().items():
             assert (array == state[name]).all()
@@ -407,7 +409,7 @@ def test_beams_read_one_another_s_steps(device):
 )
 def test_steps_of_beams_that_do_not_fit(wrong, message):
     """A step behind the buffer's end is not written."""
-    session = graphfuse.Session(graphfuse.compile(beam_decoder(), state=BEAM_STATE), {"batch": 4, "capacity": 9})
+    session = graphfuse.Session(graphfuse.compile(beam_decoder(), state=PASTS), {"batch": 4, "capacity": 9})
     (*_, before, last) = beam_steps(9)
     session(before)
     state = session.state()
@@ -415,3 +417,59 @@ def test_steps_of_beams_that_do_not_fit(wrong, message):
         session(last | {name: np.full_like(last[name], value) for name, value in wrong.items()})
     for name, array in session.state().items():
         assert (array[:, :, :8] == state[name][:, :, :8]).all()
+
+
+def page_steps():
+    """Prompts of three sequences, tokens after them, and a chunk of one: inputs, as the definition names them."""
+    rng, past = np.random.default_rng(4), np.zeros(3, np.int32)
+    table = np.array([[3, 1, -1], [7, 8, 9], [0, 6, 5]], np.int32)
+    for new in ((4, 0, 2), (1, 1, 1), (0, 6, 1)):
+        x = rng.standard_normal((sum(new), 160), np.float32)
+        ends = np.cumsum([0, *new]).astype(np.int32)
+        yield {"query": x, "cumulative_sequence_length": ends, "past_seqlens": past, "block_table": table}
+        past = past + np.array(new, np.int32)
+
+
+def fed(step):
+    return dict(zip(("x", "ends", "past", "table"), step.values(), strict=True))
+
+
+@pytest.mark.parametrize("device", ["cpu", "emulator"])
+def test_pages_are_written_in_place(device):
+    compiled = graphfuse.compile(paged_decoder(), state=PASTS, device=device)
+    session = graphfuse.Session(compiled, {"pages": 10})
+    kept = list(session.state().values())
+    for step in page_steps():
+        pages = dict(zip(("key_cache", "value_cache"), kept, strict=True))
+        y, *kept = by_definition(paged(step | pages))
+        np.testing.assert_allclose(np.asarray(session(fed(step))["y"]), y, rtol=1e-4, atol=1e-5)
+        for array, want in zip(session.state().values(), kept, strict=True):
+            assert (array == want).all()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"table": np.array([[3, 1, -1], [7, 8, 10], [0, 6, 5]])}, "'table': expected pages from -1 to 9, found 10"),
+        ({"table": np.array([[3, -2, -1], [7, 8, 9], [0, 6, 5]])}, "'table': expected pages from -1 to 9, found -2"),
+        ({"past": np.array([5, 10, 3])}, "'past': expected past lengths from 0 to 9, found 10"),
+        ({"past": np.array([5, 4, 3])}, "'past': expected lengths from 0 to 9, found 10"),
+        ({"ends": np.array([0, 0, 6, 8])}, "'ends': expected cumulative lengths from 0 to 7, found 8"),
+        ({"ends": np.array([0, 6, 0, 7])}, "'ends': expected tokens of a sequence from 0 to 7, found -6"),
+        ({"ends": np.array([1, 1, 6, 7])}, "'ends': expected a first cumulative length from 0 to 0, found 1"),
+    ],
+)
+def test_pages_and_lengths_that_do_not_fit(wrong, message):
+    """Of a sequence that does not fit nothing is written."""
+    session = graphfuse.Session(graphfuse.compile(paged_decoder(), state=PASTS), {"pages": 10})
+    *before, last = page_steps()
+    for step in before:
+        session(fed(step))
+    state = session.state()
+    with pytest.raises(IndexRangeError, match=message):
+        session(fed(last) | {name: array.astype(np.int32) for name, array in wrong.items()})
+    behind = {7: 1, 8: 0, 3: 3, 1: 2, 0: 3, 6: 0}  # steps that are used
+    for name, array in session.state().items():
+        for page, used in behind.items():
+            assert (array[page, :used] == state[name][page, :used]).all()
+        assert (array[[2, 4]] == state[name][[2, 4]]).all()

@@ -59,6 +59,9 @@ class Case:
 
 
 M, X = "com.microsoft", floats(5, 4)
+PAGED = [*floats(3, 1, 8), *floats(2, 3, 2, 1, 8), np.int32([0, 1]), np.int32([3])]
+"""One token after three, in pages of two steps."""
+PAGED_FIELDS = {"domain": M, "outputs": 3, "num_heads": 1, "kv_num_heads": 1}
 CASES = {
     "Gather": Case("Gather", [X, i64(1, 0)], 1, "indices from -5 to 4", (-5, 4), (-6, 5), dynamic="ab"),
     "Gather along 1": Case("Gather", [X, i64(1, 0)], 1, "indices from -4 to 3", (-4, 3), (-5, 4), {"axis": 1}, "a"),
@@ -160,6 +163,16 @@ CASES = {
         [*floats(3, 2, 1, 8), None, None, *floats(2, 2, 1, 5, 8), np.int32([4]), np.int32([1])], 8,
         "beams without cache_indirection from 1 to 1", (1,), (0, 2),
         {"domain": M, "num_heads": 1, "past_present_share_buffer": 1},
+    ),
+    "PagedAttention": Case(
+        "PagedAttention", [*PAGED, np.int32([[1, 2]])], 7, "pages from -1 to 2", (-1, 2), (-2, 3), PAGED_FIELDS, "dfh"
+    ),
+    "PagedAttention, past": Case(
+        "PagedAttention", [*PAGED, np.int32([[1, 2]])], 6, "past lengths from 0 to 4", (0, 3), (-1, 5), PAGED_FIELDS
+    ),
+    "PagedAttention, slots": Case(
+        "PagedAttention", [*PAGED, np.int32([[1, 2]]), None, None, np.int32([3])], 10, "slots from -1 to 5", (-1, 5),
+        (-2, 6), PAGED_FIELDS,
     ),
 }  # fmt: skip
 for kind in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"):

@@ -33,6 +33,7 @@ from tests.frontends.microsoft.attention_cases import (
     total,
 )
 from tests.frontends.microsoft.cases import BETA, BIAS, EXPERTS, FIRST, GAMMA, ROTARY, SECOND, X
+from tests.frontends.microsoft.paged_cases import PAGED
 from tests.frontends.microsoft.support import I8, I32, I64, case, f32, integers, signed, u8, unsigned, weights
 from tests.frontends.support import floats
 
@@ -83,6 +84,11 @@ MISFITS = [
     (in_place(None, floats(1, 1, 1, 6), past=5), 4, 3, 10),
     (in_place(past=5, beams=BEAMS), 9, 1, 3),
     (in_place(past=5, beams=BEAMS), 9, 2, 8),
+    *((PAGED["plain"], i, axis, size) for i, axis, size in ((1, 0, 7), (2, 1, 16), (4, 1, 2), (4, 3, 8), (5, 0, 4))),
+    (PAGED["plain"], 6, 0, 1),
+    (PAGED["slots"], 10, 0, 1),
+    (PAGED["rotary"], 9, 0, 8),
+    (PAGED["rotary"], 8, 1, 16),
     (grouped(Q, K, V, None, None, PROMPT, total(5)), 0, 1, 8),
     (grouped(Q1, K1, V1, PAST_K, PAST_V, RAGGED, total(7)), 4, 2, 1),
     (grouped(Q1, K1, V1, PAST_K, PAST_V, RAGGED, total(7)), 3, 1, 1),

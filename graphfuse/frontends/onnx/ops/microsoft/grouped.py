@@ -88,6 +88,7 @@ def stored_of(e: Emitter, node: Node, which: str, x: Value, *, cache: int, scale
         raise node.error(f"a cache of 4 bits needs an even head size, got {size}")
     factor = e.cast(node.value(e, scale), F32)
     if kind == "PER_CHANNEL":
+        factor = e.unsqueeze(factor, 0) if tensor(factor).rank == 3 else factor
         return Stored(kept, e.equalled(factor, (1, groups, 1, size), f"{which}_scale"))
     if any(d != 1 for d in shape_of(factor)):
         raise node.error(f"{which}_scale must be one number, got {node.type(scale)}")
