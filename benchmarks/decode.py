@@ -1,8 +1,10 @@
 """One step of a Llama that writes a token: weights that stay, a cache that is written in place and read.
 
-    python -m benchmarks.decode [--only 1b,8b] [--batches 1,16] [--keys 1024] [--layers N] [--json FILE]
+    python -m benchmarks.decode [--cases 1b:1:1024,8b:16:2048] [--layers N] [--only 1b,8b] [--json FILE]
     python -m benchmarks.decode --cpu 2 [--dtypes f32,bf16] ...    on so many threads of the CPU, in f32 and in bf16
     python -m benchmarks.decode --dry          no GPU: small ones on the CPU, compared with eager
+
+A case is a model, a batch and the length of its cache; with `:prompt`, a prompt of that length is read at once.
 
 Random weights in bf16, in the shapes of Llama-3.2-1B, 3B and Llama-3.1-8B (and of one of 110 million), or their first
 `--layers`, under `torch.compile`; on a CPU also in ONNX Runtime, from a file as its GenAI's builder writes.
@@ -34,6 +36,10 @@ from benchmarks.torch_gpu import distance, in_a_process, settings_of
 TIMING = Timing(0.05, 0.2, 5)
 SIDES = ("eager", "graphfuse", "reduce-overhead")
 ON_CPU = ("eager", "graphfuse", "inductor", "onnxruntime")
+PROMPT_SIDES = ("eager", "cudnn", "graphfuse", "reduce-overhead")
+"""`cudnn` is eager with cuDNN's attention."""
+CASES = "1b:1:1024,3b:1:1024,8b:1:1024,8b:16:2048,8b:64:2048,8b:1:2048:prompt"
+CASES_OF_CPU = "110m:1:1024,1b:1:1024"
 COPIED = 1 << 30
 """Bytes of the copy whose bandwidth is measured."""
 
@@ -62,7 +68,10 @@ SMALL = Shape(64, 2, 4, 2, 16, 96, words=100)
 
 
 def decoder(torch: Any, shape: Shape, batch: int, keys: int) -> Any:
-    """A module whose forward takes words [batch, 1] and their position [1], and gives logits [batch, words]."""
+    """A module whose forward takes words [batch, n] and their positions [n], and gives the last's logits [batch, words].
+
+    There is one word, or as many as keys.
+    """
     from torch import nn
     from torch.nn import functional
 
@@ -81,13 +90,13 @@ def decoder(torch: Any, shape: Shape, batch: int, keys: int) -> Any:
 
         def forward(self, x: Any, at: Any, turns: tuple[Any, Any], mask: Any) -> Any:
             y = self.before(x)
-            q, k, v = (p(y).view(batch, 1, -1, shape.size).transpose(1, 2) for p in (self.q, self.k, self.v))
+            q, k, v = (p(y).view(batch, len(at), -1, shape.size).transpose(1, 2) for p in (self.q, self.k, self.v))
             self.keys.index_copy_(2, at, turned(k, *turns))
             self.values.index_copy_(2, at, v)
             y = functional.scaled_dot_product_attention(
-                turned(q, *turns), self.keys, self.values, attn_mask=mask, enable_gqa=True
+                turned(q, *turns), self.keys, self.values, attn_mask=mask, is_causal=mask is None, enable_gqa=True
             )
-            x = x + self.o(y.transpose(1, 2).reshape(batch, 1, -1))
+            x = x + self.o(y.transpose(1, 2).reshape(batch, len(at), -1))
             y = self.behind(x)
             return x + self.down(functional.silu(self.gate(y)) * self.up(y))
 
@@ -108,11 +117,13 @@ def decoder(torch: Any, shape: Shape, batch: int, keys: int) -> Any:
             self.register_buffer("sin", angles.sin().repeat(1, 2))
 
         def forward(self, words: Any, at: Any) -> Any:
-            x, mask = self.embedding(words), (torch.arange(keys, device=at.device) <= at)[None, None, None]
+            x, mask = self.embedding(words), None
+            if len(at) == 1:
+                mask = (torch.arange(keys, device=at.device) <= at)[None, None, None]
             turns = self.cos[at], self.sin[at]
             for layer in self.layers:
                 x = layer(x, at, turns, mask)
-            return self.head(self.norm(x))[:, 0]
+            return self.head(self.norm(x[:, -1]))
 
     torch.manual_seed(record.SEED)
     return Decoder().eval()
@@ -126,12 +137,21 @@ def bytes_read(module: Any, shape: Shape) -> int:
     return sum(t.nbytes for t in tensors.values())
 
 
-def measure(name: str, batch: int, keys: int, layers: int, threads: int, dtype: str) -> dict[str, Any]:
+def row_of(case: str) -> dict[str, Any]:
+    """The beginning of a case's row."""
+    model, batch, keys, *rest = case.split(":")
+    return {"model": model, "batch": int(batch), "keys": int(keys)} | ({"prompt": True} if rest == ["prompt"] else {})
+
+
+def measure(case: str, layers: int, threads: int, dtype: str) -> dict[str, Any]:
     """One row; `threads` of the CPU, or a GPU's."""
     import torch
 
+    row = row_of(case)
+    name, batch, keys = row["model"], row["batch"], row["keys"]
     shape = replace(SHAPES[name], layers=layers or SHAPES[name].layers)
-    row: dict[str, Any] = {"model": name, "layers": shape.layers, "batch": batch, "keys": keys, "notes": []}
+    row |= {"layers": shape.layers, "notes": []}
+    sides = ON_CPU if threads else PROMPT_SIDES if row.get("prompt") else SIDES
     if threads:
         torch.set_num_threads(threads)
         row |= {"threads": threads, "dtype": dtype}
@@ -139,10 +159,11 @@ def measure(name: str, batch: int, keys: int, layers: int, threads: int, dtype: 
         row["gpu"] = torch.cuda.get_device_name()
     with torch.device("cpu" if threads else "cuda"):
         module = decoder(torch, shape, batch, keys).to(torch.float32 if dtype == "f32" else torch.bfloat16)
-        words, at = torch.randint(0, shape.words, (batch, 1)), torch.tensor([keys - 1])
+        first = 0 if row.get("prompt") else keys - 1
+        words, at = torch.randint(0, shape.words, (batch, keys - first)), torch.arange(first, keys)
     row["bytes"] = bytes_read(module, shape)
     steps: dict[str, Call] = {}
-    for side in ON_CPU if threads else SIDES:
+    for side in sides:
         try:
             called = called_by(torch, side, module, shape, threads)
 
@@ -171,7 +192,8 @@ def measure(name: str, batch: int, keys: int, layers: int, threads: int, dtype: 
     row["copy_tb_s"] = read_bandwidth(torch) if threads else copy_bandwidth(torch)
     contestant = OnCpu if threads else partial(Called, asleep=False)
     row["ms"] = medians(race({s: contestant(step) for s, step in twice(steps).items()}, TIMING))
-    row["bound"] = {s: row["bytes"] / row["copy_tb_s"] / 1e9 / ms for s, ms in row["ms"].items()}
+    if not row.get("prompt"):
+        row["bound"] = {s: row["bytes"] / row["copy_tb_s"] / 1e9 / ms for s, ms in row["ms"].items()}
     if ours := row["ms"].get("graphfuse"):
         row["ratio"] = {s: ms / ours for s, ms in row["ms"].items() if s != "graphfuse" and not s.endswith(AGAIN)}
     return row
@@ -181,9 +203,21 @@ def called_by(torch: Any, side: str, module: Any, shape: Shape, threads: int) ->
     """The module's forward as a side runs it."""
     if side == "onnxruntime":
         return by_onnxruntime(torch, module, shape, threads)
+    if side == "cudnn":
+        return with_cudnn(torch, module)
     torch._dynamo.reset()
     settings = settings_of(side)
     return module if settings is None else torch.compile(module, **settings)
+
+
+def with_cudnn(torch: Any, module: Any) -> Callable[[Any, Any], Any]:
+    """The module's forward in eager, with cuDNN's attention."""
+
+    def called(words: Any, at: Any) -> Any:
+        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.CUDNN_ATTENTION):
+            return module(words, at)
+
+    return called
 
 
 class OnCpu:
@@ -228,7 +262,7 @@ def counted(torch: Any, step: Call) -> tuple[int, int]:
 def report(row: Mapping[str, Any]) -> str:
     """One line, and what went wrong."""
     model = " ".join(str(row[part]) for part in ("model", "dtype", "layers") if part in row)
-    text = f"{model} layers, batch {row['batch']}, {row['keys']} keys:"
+    text = f"{model} layers, batch {row['batch']}, {row['keys']} {'words at once' if 'prompt' in row else 'keys'}:"
     for part, form in (
         ("ms", "{:.3f}"),
         ("bound", "{:.2f}"),
@@ -248,9 +282,9 @@ def is_eager(torch: Any, side: str, shape: Shape, batch: int) -> bool:
     called = called_by(torch, side, module, shape, 1)
     errors: list[float] = []
     with torch.no_grad():
-        for at in (0, 5, 23):
-            words, where = torch.randint(0, shape.words, (batch, 1)), torch.tensor([at])
-            errors.append(distance([called(words, where)], [eager(words, where)]))
+        for where in (*([] if side == "onnxruntime" else [range(24)]), [0], [5], [23]):
+            words, at = torch.randint(0, shape.words, (batch, len(where))), torch.tensor(where)
+            errors.append(distance([called(words, at)], [eager(words, at)]))
     print(f"{side}, batch {batch}{', tied' * shape.tied}: {max(errors):.1e}")
     pairs = zip(eager.buffers(), module.buffers(), strict=True)
     return max(errors) < 1e-3 and all(torch.allclose(a, b, atol=1e-4) for a, b in pairs)
@@ -267,32 +301,30 @@ def dry() -> bool:
 def main() -> int:
     """Every row in a process of its own."""
     parser = arguments(__doc__, budget=600, dry=True)
-    parser.add_argument("--batches", default="1,16")
-    parser.add_argument("--keys", type=int, default=1024)
+    parser.add_argument("--cases", default="", help="each MODEL:BATCH:KEYS or MODEL:BATCH:KEYS:prompt")
     parser.add_argument("--layers", type=int, default=0, help="of each model; all of them")
     parser.add_argument("--cpu", type=int, default=0, metavar="THREADS", help="on the CPU")
     parser.add_argument("--dtypes", default="", help="of weights: bf16, on a CPU f32 too")
-    parser.add_argument("--worker", nargs=3, metavar=("MODEL", "BATCH", "DTYPE"))
+    parser.add_argument("--worker", nargs=2, metavar=("CASE", "DTYPE"))
     args = parser.parse_args()
     if args.dry:
         return 0 if dry() else 1
     if args.worker:
-        model, batch, dtype = args.worker
-        print(json.dumps(measure(model, int(batch), args.keys, args.layers, args.cpu, dtype)))
+        case, dtype = args.worker
+        print(json.dumps(measure(case, args.layers, args.cpu, dtype)))
         return 0
     rows: list[dict[str, Any]] = []
     deadline = time.perf_counter() + args.budget
     dtypes = (args.dtypes or ("f32,bf16" if args.cpu else "bf16")).split(",")
-    for name in (s for s in SHAPES if asked(s, args.only)):
-        for batch, dtype in product(args.batches.split(","), dtypes):
-            if (left := deadline - time.perf_counter()) < 20:
-                continue
-            sizes = ["--keys", str(args.keys), "--layers", str(args.layers), "--cpu", str(args.cpu)]
-            row = {"model": name, "batch": int(batch), "keys": args.keys}
-            rows.append(in_a_process(["benchmarks.decode", "--worker", name, batch, dtype, *sizes], row, left))
-            print(report(rows[-1]), flush=True)
-            if args.json:
-                record.write(args.json, rows)
+    cases = (args.cases or (CASES_OF_CPU if args.cpu else CASES)).split(",")
+    for case, dtype in product((c for c in cases if asked(c, args.only)), dtypes):
+        if (left := deadline - time.perf_counter()) < 20:
+            continue
+        sizes = ["--layers", str(args.layers), "--cpu", str(args.cpu)]
+        rows.append(in_a_process(["benchmarks.decode", "--worker", case, dtype, *sizes], row_of(case), left))
+        print(report(rows[-1]), flush=True)
+        if args.json:
+            record.write(args.json, rows)
     return 0
 
 

@@ -166,16 +166,21 @@ def steps(found: dict[str, Any]) -> None:
     heading("One token", found)
     print(
         "Milliseconds of a step by `torch.compile`, ours and Inductor's under `reduce-overhead`; the part of the copy "
-        "bandwidth that the bytes of weights and cache need, kernels, and copies by the driver.\n"
+        "bandwidth that the bytes of weights and cache need, kernels, and copies by the driver. `words`: how many are "
+        "read at once; `cuDNN`: eager with its attention.\n"
     )
-    print("| Llama | layers | batch | keys | eager | Inductor | graphfuse | ratio | bound | kernels | copies |")
-    print(f"|{'---|' * 11}")
+    sides = {"eager": "eager", "cudnn": "cuDNN", "reduce-overhead": "Inductor", "graphfuse": "graphfuse"}
+    names = " | ".join(sides.values())
+    print(f"| Llama | layers | batch | keys | words | {names} | ratio | bound | kernels | copies |")
+    print(f"|{'---|' * 13}")
     for row in found["rows"]:
-        times = [f"{row['ms'][side]:.3f}" for side in ("eager", "reduce-overhead", "graphfuse")]
-        figures = [f"{min(row['ratio'].values()):.2f}", f"{row['bound']['graphfuse']:.2f}"]
+        times = [f"{row['ms'][side]:.3f}" if side in row["ms"] else "" for side in sides]
+        bound = f"{row['bound']['graphfuse']:.2f}" if "bound" in row else ""
         counts = [str(row[what]["graphfuse"]) for what in ("launches", "copies")]
+        figures = [f"{min(row['ratio'].values()):.2f}", bound, *counts]
         sizes = [str(row[size]) for size in ("model", "layers", "batch", "keys")]
-        print(f"| {' | '.join([*sizes, *times, *figures, *counts])} |")
+        sizes.append(str(row["keys"] if row.get("prompt") else 1))
+        print(f"| {' | '.join([*sizes, *times, *figures])} |")
 
 
 def cached(found: dict[str, Any]) -> None:
