@@ -68,7 +68,7 @@ SMALL = Shape(64, 2, 4, 2, 16, 96, words=100)
 
 
 def decoder(torch: Any, shape: Shape, batch: int, keys: int) -> Any:
-    """A module whose forward takes words [batch, n] and their positions [n], and gives the last's logits [batch, words].
+    """A module whose forward takes words [batch, n] and their positions [n], and gives the logits of the last.
 
     There is one word, or as many as keys.
     """
