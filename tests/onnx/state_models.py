@@ -95,6 +95,16 @@ def paged_decoder():
     return one_node("PagedAttention", inputs, ["y", "present_k", "present_v"], num_heads=6, kv_num_heads=2)
 
 
+def sliding_decoder():
+    """Grouped queries of packed tokens, whose cache has the last ones of a window of five."""
+    cache, integers = (FLOAT, ["batch", GROUPS, "capacity", SIZE]), TensorProto.INT32
+    inputs = [("x", FLOAT, ["batch", "steps", (HEADS + 2 * GROUPS) * SIZE]), None, None]
+    inputs += [("past_k", *cache), ("past_v", *cache), ("last", integers, ["batch"]), ("total", integers, [1])]
+    heads = {"num_heads": HEADS, "kv_num_heads": GROUPS}
+    outputs = ["y", "present_k", "present_v"]
+    return one_node("GroupQueryAttention", inputs, outputs, local_window_size=5, sliding_window_cache=1, **heads)
+
+
 def calls(lengths, *steps):
     """A prompt of sequences of some lengths, and tokens after it: inputs, and how long sequences are by then."""
     rng, lengths = np.random.default_rng(1), np.array(lengths) - steps[0]

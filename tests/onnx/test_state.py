@@ -28,6 +28,7 @@ from tests.onnx.state_models import (
     calls,
     decoder,
     paged_decoder,
+    sliding_decoder,
 )
 
 
@@ -473,3 +474,42 @@ def test_pages_and_lengths_that_do_not_fit(wrong, message):
         for page, used in behind.items():
             assert (array[page, :used] == state[name][page, :used]).all()
         assert (array[[2, 4]] == state[name][[2, 4]]).all()
+
+
+@pytest.mark.parametrize("device", ["cpu", "emulator"])
+@pytest.mark.parametrize(("batch", "capacity"), [(1, 5), (1, 8), (2, 6)])
+def test_a_cache_that_slides(device, batch, capacity):
+    """One artifact, whatever its total: what a cache has of the last tokens is ONNX Runtime's."""
+    model, rng, length = sliding_decoder(), np.random.default_rng(5), 0
+    runtime = runtime_session(model)
+    session = graphfuse.Session(
+        graphfuse.compile(model, state=PASTS, device=device), {"batch": batch, "capacity": capacity}
+    )
+    state = session.state()
+    for steps in (3, 1, 1, 1, 4, 1, 13, 1) if batch == 1 else (7, *(1,) * 8):
+        length += steps
+        feed = {"x": rng.standard_normal((batch, steps, (HEADS + 2 * GROUPS) * SIZE), np.float32)}
+        feed |= {"last": np.full(batch, length - 1, np.int32), "total": np.array([length], np.int32)}
+        y, *new = runtime.run(None, feed | state)
+        state = dict(zip(PASTS, new, strict=True))
+        np.testing.assert_allclose(np.asarray(session(feed)["y"]), y, rtol=1e-4, atol=1e-5)
+        for name, array in session.state().items():
+            assert (array[:, :, : min(length, 5)] == state[name][:, :, : min(length, 5)]).all()
+
+
+def test_a_window_that_does_not_fit():
+    """Too few rows for the window, and lengths that are none: the cache is what it was."""
+    compiled = graphfuse.compile(sliding_decoder(), state=PASTS)
+    feed = {"x": np.ones((1, 1, (HEADS + 2 * GROUPS) * SIZE), np.float32), "total": np.array([9], np.int32)}
+    with pytest.raises(InputError, match="tokens of a window: expected capacity to be at least 5, found 4"):
+        graphfuse.Session(compiled, {"batch": 1, "capacity": 4})(feed | {"last": np.array([3], np.int32)})
+    session = graphfuse.Session(compiled, {"batch": 1, "capacity": 6})
+    session(feed | {"last": np.array([8], np.int32)})
+    before = session.state()
+    for last in (-1, -(1 << 31)):
+        with pytest.raises(
+            IndexRangeError, match=f"'last': expected lengths less 1 from 0 to 2147483646, found {last}"
+        ):
+            session(feed | {"last": np.array([last], np.int32)})
+        for name, array in session.state().items():
+            assert (array == before[name]).all()

@@ -412,7 +412,12 @@ def test_queries_and_keys_may_be_normalised():
 @pytest.mark.parametrize(
     ("c", "message"),
     [
-        (grouped(Q, K, V, None, None, PROMPT, total(5), sliding_window_cache=1), "window_cache must be 0, got 1"),
+        (grouped(Q, K, V, None, None, PROMPT, total(5), sliding_window_cache=1, local_window_size=3),
+         "sliding_window_cache needs past_key, past_value and a local_window_size"),
+        (grouped(Q1, K1, V1, PAST_K, PAST_V, RAGGED, total(7), sliding_window_cache=1),
+         "sliding_window_cache needs past_key, past_value and a local_window_size"),
+        (grouped(Q1, K1, V1, PAST_K, PAST_V, RAGGED, total(7), sliding_window_cache=1, local_window_size=3, qk_output=1,
+                 outputs=4), "qk_output must be 0 with a sliding_window_cache"),
         (grouped(Q, K, V, None, None, PROMPT, total(5), k_quant_type="PER_TENSOR"),
          "k_quant_type PER_TENSOR needs a past and k_scale"),
         (grouped(Q, K, V, None, None, PROMPT, f32(5)), "total_sequence_length must be of integers, got tensor<f32>"),

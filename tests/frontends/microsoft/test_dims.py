@@ -89,6 +89,7 @@ MISFITS = [
     (PAGED["slots"], 10, 0, 1),
     (PAGED["rotary"], 9, 0, 8),
     (PAGED["rotary"], 8, 1, 16),
+    (grouped(Q1, K1, V1, PAST_K, PAST_V, RAGGED, total(7), local_window_size=4, sliding_window_cache=1), 3, 2, 3),
     (grouped(Q, K, V, None, None, PROMPT, total(5)), 0, 1, 8),
     (grouped(Q1, K1, V1, PAST_K, PAST_V, RAGGED, total(7)), 4, 2, 1),
     (grouped(Q1, K1, V1, PAST_K, PAST_V, RAGGED, total(7)), 3, 1, 1),
