@@ -396,16 +396,25 @@ def test_padded_prompts_give_their_own_tokens_results():
     compare(c, [got[0][0], got[0][1, :3], got[1], got[2]], [want[0][0], want[0][1, :3], want[1], want[2]])
 
 
-def test_queries_and_keys_may_be_normalised():
-    def norm(x: Array, weight: Array) -> Array:
+@pytest.mark.parametrize(
+    ("given", "of_queries", "of_keys"),
+    [
+        ({}, 1e-6, 1e-6),
+        ({"qk_norm_epsilon": 0.5}, 0.5, 0.5),
+        ({"qk_norm_epsilon": 0.5, "k_norm_epsilon": 2.0}, 0.5, 2.0),
+    ],
+)
+def test_queries_and_keys_may_be_normalised(given, of_queries, of_keys):
+    def norm(x: Array, weight: Array, epsilon: float) -> Array:
         parts = x.reshape(*x.shape[:2], -1, 16)
-        return (parts / np.sqrt((parts**2).mean(-1, keepdims=True) + 1e-6) * weight).reshape(x.shape)
+        root = np.sqrt((parts**2).mean(-1, keepdims=True) + F32(epsilon))
+        return (parts / root * weight).reshape(x.shape)
 
     a, b = floats(16, seed=7), floats(16, seed=8)
     rest = (PAST_K, PAST_V, RAGGED, total(7), COS, SIN)
     same(
-        grouped(Q1, K1, V1, *rest, None, None, None, None, None, a, b, do_rotary=1),
-        grouped(norm(Q1, a), norm(K1, b), V1, *rest, do_rotary=1),
+        grouped(Q1, K1, V1, *rest, None, None, None, None, None, a, b, do_rotary=1, **given),
+        grouped(norm(Q1, a, of_queries), norm(K1, b, of_keys), V1, *rest, do_rotary=1),
     )
 
 

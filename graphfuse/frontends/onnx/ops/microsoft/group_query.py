@@ -54,7 +54,7 @@ def group_query_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
     if node.has(14) != node.has(15):
         raise node.error("q_norm_weight and k_norm_weight must be given together")
     if node.has(14):
-        q, k = normed(e, node, q, 14), normed(e, node, k, 15)
+        q, k = normed(e, node, "q", q, 14), normed(e, node, "k", k, 15)
     if node.attr_int("do_rotary", 0):
         q, k = _rotated(e, node, q, k, start)
     new = [kept.stored(e, x) for kept, x in zip(stored, (k, v), strict=True)]

@@ -115,9 +115,10 @@ def separate(e: Emitter, node: Node) -> tuple[Value, Value, Value]:
     return split(parts[0], count), split(parts[1], groups), split(parts[2], groups)
 
 
-def normed(e: Emitter, node: Node, x: Value, i: int) -> Value:
-    """`x` over the root mean square of each head, times input `i`."""
-    y, _ = root_mean_square(e, e.wide(x), [3], node.attr_float("qk_norm_epsilon", 1e-6))
+def normed(e: Emitter, node: Node, which: str, x: Value, i: int) -> Value:
+    """`x`, queries or keys, over the root mean square of each head, times input `i`."""
+    epsilon = node.attr_float(f"{which}_norm_epsilon", node.attr_float("qk_norm_epsilon", 1e-6))
+    y, _ = root_mean_square(e, e.wide(x), [3], epsilon)
     return e.cast(scaled(e, y, node.value(e, i), None), elem_of(x))
 
 

@@ -55,7 +55,7 @@ def paged_attention(e: Emitter, node: Node) -> tuple[Value | None, ...]:
     )
     at = _Sequences.of(e, node, count, batch)
     if node.has(12):
-        q, k = normed(e, node, q, 12), normed(e, node, k, 13)
+        q, k = normed(e, node, "q", q, 12), normed(e, node, "k", k, 13)
     if node.attr_int("do_rotary", 0):
         q, k = _rotated(e, node, q, k, at)
     places = _places(e, node, at)
