@@ -74,6 +74,12 @@ class CompiledModel:
         driver = driver_of(self.device, gpu_target_of(self.executable).cpu)
         return GpuSession(self.executable, driver, self.device.index)
 
+    def prepare(self) -> None:
+        """Load code and weights, which else the first call does. Raises GraphfuseError."""
+        session = self.session
+        if self.executable.host is None:
+            cast("Session | GpuSession", session).prepare()
+
     @property
     def signature(self) -> Signature:
         """Inputs, outputs and the ranges of symbolic dims."""

@@ -268,7 +268,8 @@ class SharedCache(Cache):
 
     def _logits(self, ids: Array, ends: Array, mask_length: int) -> Any:
         mask = np.arange(mask_length) < ends.reshape(-1, 1)
-        positions = self.lengths.reshape(-1, 1) + np.arange(ids.shape[1])
+        steps: int = ids.shape[1]
+        positions = self.lengths.reshape(-1, 1) + np.arange(steps)
         return self._session(self.decoder.feed(ids, mask, positions))[self.decoder.names.logits]
 
     def rewind(self, lengths: Array) -> None:

@@ -150,7 +150,7 @@ def load(
     progress: api.Progress | None = None,
     **options: Any,
 ) -> Generator:
-    """A generator from files.
+    """A generator from files, whose code and weights are loaded when it is returned.
 
     Args:
         path: A folder with a `genai_config.json`, an ONNX model, which is compiled, or an artifact. Such a config
@@ -178,7 +178,9 @@ def load(
     def decoder(folder: Folder) -> Decoder:
         model = _model(folder, device, threads, progress, options)
         lengths = [n for n in (context_length, folder.context_length) if n is not None]
-        return Decoder(model, folder.interface, context_length=min(lengths, default=None))
+        made = Decoder(model, folder.interface, context_length=min(lengths, default=None))
+        model.prepare()
+        return made
 
     smaller = decoder(Folder.read(usage.path("draft", draft))) if draft is not None else None
     return Generator(decoder(folder), tokenizer, folder.config, draft=smaller)

@@ -96,6 +96,9 @@ class BaseSession:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def prepare(self) -> None:
+        """Load code and weights, if that is not done yet."""
+
     def close(self) -> None:
         """Free the memory; a later run takes it again."""
         raise NotImplementedError

@@ -118,7 +118,7 @@ def checksum(piece: Array, before: int = 0) -> int:
     a matrix of words: what shows in neither has changed at least the four at the corners of a rectangle, in like ways.
     """
     if len(piece) < PIECE:
-        return zlib.crc32(piece, before)
+        return zlib.crc32(piece.data, before)
     words = piece.view(_WORD).reshape(-1, ROW)
     return zlib.crc32(np.bitwise_xor.reduce(words), zlib.crc32(words.sum(1), before))
 

@@ -172,6 +172,11 @@ class GpuSession(BaseSession):
         self._replay: Callable[[int, int], int] | None = None
         self._finalizer = weakref.finalize(self, _release, self._callers, self._loaded)
 
+    def prepare(self) -> None:
+        """Load code and weights, if that is not done yet."""
+        with self.context.current():
+            self._loaded.ready()
+
     def close(self) -> None:
         """Free the memory; a later run takes it again."""
         self._callers.close(self._loaded.release)
