@@ -19,6 +19,31 @@ from models._llama import Cache, Config
 CACHE = "past_key_values.{}.{}"
 
 
+def settings(config: Config, context: int) -> dict[str, Any]:
+    """The `genai_config.json` beside such a file, what is of no use here too."""
+    pasts = {f"past_{what}_names": CACHE.format("%d", what) for what in ("key", "value")}
+    presents = {f"present_{what}_names": f"present.%d.{what}" for what in ("key", "value")}
+    decoder: dict[str, Any] = {
+        "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
+        "filename": "model.onnx",
+        "head_size": config.head_dim,
+        "hidden_size": config.width,
+        "inputs": {"input_ids": "input_ids", "attention_mask": "attention_mask", **pasts},
+        "outputs": {"logits": "logits", **presents},
+        "num_attention_heads": config.n_heads,
+        "num_hidden_layers": config.depth,
+        "num_key_value_heads": config.n_kv_heads,
+    }
+    model: dict[str, Any] = {"type": "llama", "decoder": decoder, "context_length": context, "vocab_size": config.vocab}
+    model |= {"bos_token_id": 0, "eos_token_id": [], "pad_token_id": 0}
+    search = {
+        "diversity_penalty": 0.0, "do_sample": False, "early_stopping": True, "length_penalty": 1.0,
+        "max_length": context, "min_length": 0, "no_repeat_ngram_size": 0, "num_beams": 1, "num_return_sequences": 1,
+        "past_present_share_buffer": True, "repetition_penalty": 1.0, "temperature": 0.6, "top_k": 1, "top_p": 0.9,
+    }  # fmt: skip
+    return {"model": model, "search": search}
+
+
 class Given(Builder):
     """A builder whose parameters are given, by their paths."""
 

@@ -13,8 +13,11 @@ import pytest
 import graphfuse
 from graphfuse import generation
 from graphfuse.cli import generate, main
-from graphfuse.errors import FileError, GraphfuseError, ParseError, UnsupportedError, UsageError
+from graphfuse.errors import ArtifactError, FileError, GraphfuseError, ParseError, UnsupportedError, UsageError
 from graphfuse.generation import Folder, GenerationConfig, Interface
+from graphfuse.knobs import scope
+from graphfuse.runtime import gfx
+from models import _genai
 from tests.generation.decoders import CONFIG, SMALLER, STATE, greedy, growing, save, shared
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -39,32 +42,9 @@ def said(tokens):
 
 def config(**search):
     """As the builder writes it, what is of no use here too."""
-    inputs = {"input_ids": "input_ids", "attention_mask": "attention_mask"}
-    inputs |= {f"past_{what}_names": f"past_key_values.%d.{what}" for what in ("key", "value")}
-    outputs = {"logits": "logits", **{f"present_{what}_names": f"present.%d.{what}" for what in ("key", "value")}}
-    decoder = {
-        "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
-        "filename": "model.onnx",
-        "head_size": CONFIG.head_dim,
-        "hidden_size": CONFIG.width,
-        "inputs": inputs,
-        "outputs": outputs,
-        "num_attention_heads": CONFIG.n_heads,
-        "num_hidden_layers": CONFIG.depth,
-        "num_key_value_heads": CONFIG.n_kv_heads,
-    }
-    model = {"bos_token_id": 0, "context_length": 80, "decoder": decoder, "eos_token_id": [0, 57], "pad_token_id": 0}
-    model |= {"type": "llama", "vocab_size": CONFIG.vocab}
-    plain = {"diversity_penalty": 0.0, "do_sample": False, "early_stopping": True, "length_penalty": 1.0}
-    plain |= {"max_length": 80, "min_length": 0, "no_repeat_ngram_size": 0, "num_beams": 1, "num_return_sequences": 1}
-    plain |= {
-        "past_present_share_buffer": True,
-        "repetition_penalty": 1.0,
-        "temperature": 0.6,
-        "top_k": 1,
-        "top_p": 0.9,
-    }
-    return {"model": model, "search": {**plain, **search}}
+    made = _genai.settings(CONFIG, 80)
+    made["model"]["eos_token_id"] = [0, 57]
+    return {**made, "search": {**made["search"], **search}}
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +106,18 @@ def test_files(tmp_path, folder):
     generator = generation.load(tmp_path / "shared.gfx", tokenizer=folder / "tokenizer.json", context_length=30)
     assert (generator.decoder.is_shared, generator.decoder.context_length) == (True, 30)
     assert list(generator.generate([5, 4], max_new_tokens=8)[0].tokens) == greedy("shared", [5, 4], 8)
+
+
+@pytest.mark.parametrize("mode", [None, "mapped"])
+def test_weights_are_checked_when_they_are_loaded(mode, tmp_path, folder):
+    path = tmp_path / "shared.gfx"
+    graphfuse.compile(folder / "model.onnx", state=STATE).save(path)
+    weights = gfx._opened(path, "checked").view("weights")
+    data = bytearray(path.read_bytes())
+    data[weights.begin + weights.length - 1] ^= 1
+    path.write_bytes(data)
+    with scope(weights=mode), pytest.raises(ArtifactError, match=r"shared\.gfx: error: weights are corrupted"):
+        generation.load(path)
 
 
 def change(text, path, value):
