@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,9 +18,20 @@ if TYPE_CHECKING:
     from benchmarks.decode import Shape
 
 
+def save_folder(torch: Any, module: Any, shape: Shape, folder: Path) -> None:
+    """Write the model, and what its builder writes beside it, but for a tokenizer."""
+    save(torch, module, shape, folder / "model.onnx")
+    settings = _genai.settings(_config(shape), len(module.cos))
+    (folder / "genai_config.json").write_text(json.dumps(settings), encoding="utf-8")
+
+
+def _config(shape: Shape) -> Config:
+    return Config(shape.width, shape.layers, shape.heads, shape.groups, shape.hidden, shape.words)
+
+
 def save(torch: Any, module: Any, shape: Shape, path: Path) -> None:
     """Write the model, and its weights beside it, one by one."""
-    config = Config(shape.width, shape.layers, shape.heads, shape.groups, shape.hidden, shape.words)
+    config = _config(shape)
     g = _genai.Given("decoder", opset=21, given=_parameters(torch, module, shape))
     tables = [_array(torch, turns[:, : shape.size // 2]) for turns in (module.cos, module.sin)]
     given = _genai.inputs(g, config, elem := tables[0].dtype)
@@ -29,7 +41,7 @@ def save(torch: Any, module: Any, shape: Shape, path: Path) -> None:
 
 
 def _parameters(torch: Any, module: Any, shape: Shape) -> Mapping[str, np.ndarray]:
-    """By the names of the file: of matrices, [in, out]."""
+    """By the names in the file; matrices are [in, out] there."""
     matrices = {"lm_head": module.head.weight}
     vectors = {"model.norm": module.norm.weight}
     for i, layer in enumerate(module.layers):

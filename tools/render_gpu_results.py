@@ -13,7 +13,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tools.render_results import RESULTS, geometric_mean
+from tools.render_results import RESULTS, first_tokens, geometric_mean
 
 INTRODUCTION = """# Benchmarks on a GPU
 
@@ -183,6 +183,12 @@ def steps(found: dict[str, Any]) -> None:
         print(f"| {' | '.join([*sizes, *times, *figures])} |")
 
 
+def beginnings(found: dict[str, Any]) -> None:
+    """How long texts take to begin."""
+    heading("How a text begins", found)
+    first_tokens(found)
+
+
 def cached(found: dict[str, Any]) -> None:
     """Attention of few queries."""
     heading("Attention over a cache", found)
@@ -307,6 +313,7 @@ RENDER = {
     "gpu_gemm": products,
     "gpu_launch": launches,
     "gpu_decode": steps,
+    "gpu_generation": beginnings,
     "gpu_cached_attention": cached,
     "gpu_functions": functions,
     "gpu_stretches": stretches,

@@ -262,8 +262,32 @@ def tokens(found: dict[str, Any]) -> None:
         print("| " + " | ".join([*sizes, *times, *figures]) + " |")
 
 
+def beginnings(found: dict[str, Any]) -> None:
+    """How long texts take to begin, on a CPU."""
+    print("\n## How a text begins\n\n" + conditions(found) + "\n")
+    first_tokens(found)
+
+
+def first_tokens(found: dict[str, Any]) -> None:
+    """What lies before the first token, on any device."""
+    bars = {"load": "at most 0.3 s", "first": "at most 1.2 times the prefill"}
+    print(
+        "Seconds of a new process, whose artifact the system has in memory: until code and weights are loaded and "
+        "checked, and the parts of\nthat; from a prompt of 128 tokens to the first token (`prefill`: later on). Wanted "
+        "are " + " and ".join(f"{what} {bar}" for what, bar in bars.items()) + ".\n"
+    )
+    print("| Llama | weights | GB | compiled in | load | of that | first token | prefill | tokens/s | missed |")
+    print("|---" * 10 + "|")
+    for row in found["rows"]:
+        parts = ", ".join(f"{part} {seconds:.3f}" for part, seconds in row["parts"].items() if part != "import")
+        cells = [row["model"], row["dtype"], f"{row['bytes'] / 1e9:.1f}", f"{row['compile_s']:.0f}"]
+        cells += [f"{row['load']:.3f}", parts, *(f"{row[part]:.3f}" for part in ("first", "prefill"))]
+        missed = ", ".join(bar for bar in bars if not row["met"][bar])
+        print("| " + " | ".join([*cells, f"{row['tokens_s']:.1f}", missed]) + " |")
+
+
 RENDER = {
-    "cpu_decode": tokens,
+    "cpu_decode": tokens, "cpu_generation": beginnings,
     "cpu_models": models, "cpu_quantised": quantised, "cpu_memory": memory, "cpu_compile": compiling,
     "cpu_footprint": footprint, "cpu_callers": callers, "cpu_host": host_code, "cpu_launch": launches,
     "cpu_value_checks": value_checks, "model_accuracy": accuracy,

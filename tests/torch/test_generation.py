@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 import torch.nn.functional as F  # noqa: E402, N812
 
-from benchmarks import decode  # noqa: E402
+from benchmarks import decode, generation  # noqa: E402
 from graphfuse.symbolic import evaluate  # noqa: E402
 from graphfuse.torch.cut import Kind  # noqa: E402
 from models import _torch_export  # noqa: E402
@@ -65,6 +65,11 @@ def test_words_of_a_llama(batch):
 def test_the_file_of_a_llama(tied):
     """As the builder of ONNX Runtime GenAI would write it: the benchmark's other side."""
     assert decode.is_eager(torch, "onnxruntime", replace(decode.SMALL, tied=tied), 3)
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("emulator", marks=pytest.mark.full)])
+def test_texts_of_an_artifact_of_that_file(device):
+    assert generation.is_eager(device)
 
 
 class Window:
