@@ -226,6 +226,15 @@ def past_of_nothing(d: Drawn) -> bool:
     return d.input(3) is None and total is not None and d.shape(0)[1] != int(total.reshape(()))
 
 
+def slides(d: Drawn) -> bool:
+    return bool(d.attr("sliding_window_cache", 0))
+
+
+def bias_of_all_heads(d: Drawn) -> bool:
+    bias = d.input(4)
+    return bias is not None and bias.shape[0] != 1 and bias.shape[1] == 1 and d.input(9) is not None
+
+
 def one_of_a_kind(d: Drawn) -> bool:
     return d.shape(0)[d.attr("axis", -1)] == 1
 
@@ -265,6 +274,8 @@ EXPLAINED: list[tuple[tuple[str, ...], str, When, str]] = [
     ((f"{MICROSOFT}.MultiHeadAttention",), "values", keys_beyond, "its last query looks ahead, at all keys"),
     ((f"{MICROSOFT}.GroupQueryAttention",), "numbers", several_continued, "it continues only one sequence by steps"),
     ((f"{MICROSOFT}.GroupQueryAttention",), "refused", past_of_nothing, "up to 1.30 it reads a past that is not given"),
+    ((f"{MICROSOFT}.GroupQueryAttention",), "values", slides, "rows behind those that a cache has are anything"),
+    ((f"{MICROSOFT}.DecoderMaskedMultiHeadAttention",), "values", bias_of_all_heads, "it skips all heads' rows of it"),
     ((f"{MICROSOFT}.QLinearSoftmax",), "values", one_of_a_kind, "up to 1.30 a probability of 1 overflows"),
 ]
 """Operators, the kind of difference, when there may be one, and why."""

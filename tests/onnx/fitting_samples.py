@@ -22,8 +22,10 @@ from graphfuse.frontends.onnx.functions import is_supported
 from graphfuse.frontends.onnx.node import HANDLERS, MICROSOFT
 from graphfuse.frontends.onnx.python_ops import PYTHON_OPS
 from tests.frontends.microsoft.cases import GAMMA, X
+from tests.frontends.microsoft.paged_cases import PAGED
 from tests.frontends.microsoft.support import F32, I64, U8, case, f32, integers, u8, unsigned
 from tests.frontends.microsoft.test_by_runtime import EVERY
+from tests.frontends.microsoft.test_group_query import SLID
 from tests.frontends.support import Array, floats, one_op
 from tests.onnx.test_ml import ML, ensemble, forest, whole_numbers
 from tests.onnx.test_ml import model_of as ml_model
@@ -161,7 +163,7 @@ def of_microsoft() -> Iterator[Sample]:
              K=32, N=4, bits=4, block_size=16),
         case("Unique", np.array([2, 1, 1, 3, 4, 3], F32), outputs=3),
     ]  # fmt: skip
-    for i, c in enumerate([*EVERY, *more]):
+    for i, c in enumerate([*EVERY, *more, *PAGED.values(), *SLID.values()]):
         model, feed = c.model()
         yield Sample(f"{c.op}_{i}", label(c.op, c.domain), model, feed)
 

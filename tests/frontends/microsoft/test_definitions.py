@@ -430,6 +430,7 @@ def test_queries_and_keys_may_be_normalised(given, of_queries, of_keys):
         (grouped(Q, K, V, None, None, PROMPT, total(5), k_quant_type="PER_TENSOR"),
          "k_quant_type PER_TENSOR needs a past and k_scale"),
         (grouped(Q, K, V, None, None, PROMPT, f32(5)), "total_sequence_length must be of integers, got tensor<f32>"),
+        (grouped(Q, K, V, None, None, PROMPT, total(5), *(None,) * 4, floats(1)), "dim 0 of the sink: expected 1 = 4"),
         (grouped(Q, K, V, None, None, PROMPT, total(5), heads=3), "3 query and 2 key heads|3 query heads"),
         (case("Attention", TOKENS, floats(16, 48), num_heads=4, do_rotary=1), "attribute do_rotary must be 0, got 1"),
         (case("Attention", TOKENS, floats(16, 48), num_heads=5), "num_heads is 5, which does not divide 16"),

@@ -180,9 +180,11 @@ def _attended_in_place(e: Emitter, node: Node, qkv: Heads3) -> tuple[Value | Non
     q, k, v = qkv
     if not node.has(6) or not node.has(7):
         raise node.error("a shared buffer needs past_key, past_value and past_sequence_length")
-    batch, count, _, size = shape_of(v)
-    capacity = node.type(5).shape[2]
-    shapes = [(batch, count, capacity, width) for width in (shape_of(k)[3], size)]
+    batch, count, _, size = shape_of(q)
+    width, capacity = shape_of(v)[3], node.type(5).shape[2]
+    k = e.equalled(k, (batch, count, 1, size), "the keys")
+    v = e.equalled(v, (batch, count, 1, width), "the values")
+    shapes = [(batch, count, capacity, n) for n in (size, width)]
     node = node.fitted(e, {5: ("the past keys", shapes[0]), 6: ("the past values", shapes[1])})
     known = _steps(node)
     total = capacity if known is None else known
@@ -197,10 +199,10 @@ def _attended_in_place(e: Emitter, node: Node, qkv: Heads3) -> tuple[Value | Non
     k, v = (e.slice(x, 2, 0, total) for x in present)
     bias = node.optional(e, 4)
     if node.has(9):
-        source, search = _beams(e, node, past, total)
+        source, search = _beams(e, node, past, total, capacity)
         k, v = (e(graph.take_along, x, e.broadcast(source, shape_of(x)), axis=0) for x in (k, v))
-        if bias is not None and shape_of(bias)[0] != 1:  # as in ONNX Runtime, its rows are of searches, not of beams
-            bias = e(graph.take, bias, search, axis=0)
+        if bias is not None:  # as in ONNX Runtime, its rows are of searches, not of beams
+            bias = e(graph.take, e.spread(bias, (batch, *shape_of(bias)[1:])), search, axis=0)
     elif node.has(8):
         node.within(e, 8, 1, 1, "beams without cache_indirection")
     mask = _filtered(e, node, 3, batch, 1, total)
@@ -221,17 +223,17 @@ def _steps(node: Node) -> Dim | None:
     return next((node.type(i).shape[-1] for i in (3, 4) if node.has(i) and node.type(i).rank > 1), None)
 
 
-def _beams(e: Emitter, node: Node, past: Value, steps: Dim) -> tuple[Value, Value]:
+def _beams(e: Emitter, node: Node, past: Value, steps: Dim, capacity: Dim) -> tuple[Value, Value]:
     """Whose cache has each step of a sequence, [B, 1, steps, 1], and which of the searches a sequence is of, [B]."""
     batch, (searches, width, length) = node.type(0).shape[0], node.type(9).shape
     e.require("equal", searches * width, batch, "beams")
-    e.require("at_most", steps, length, "steps of cache_indirection")
+    e.require("equal", length, capacity, "steps of cache_indirection")
     if node.has(8):
         node.within(e, 8, width, width, "beams")
     else:
         e.require("equal", width, 1, "beams of cache_indirection")
     table = e.reshape(e.cast(node.value(e, 9), I64), (searches * width, 1, length, 1))
-    table = e.slice(e.equalled(table, (batch, 1, length, 1), "cache_indirection"), 2, 0, steps)
+    table = e.slice(e.equalled(table, (batch, 1, capacity, 1), "cache_indirection"), 2, 0, steps)
     is_past = e.map(graph.lt, e.iota((1, 1, steps, 1), 2), past)
     table = e.select(is_past, table, 0)
     node.watched.watch_range(table, 0, width - 1, "beams", node.name(9))

@@ -119,7 +119,8 @@ def normed(e: Emitter, node: Node, which: str, x: Value, i: int) -> Value:
     """`x`, queries or keys, over the root mean square of each head, times input `i`."""
     epsilon = node.attr_float(f"{which}_norm_epsilon", node.attr_float("qk_norm_epsilon", 1e-6))
     y, _ = root_mean_square(e, e.wide(x), [3], epsilon)
-    return e.cast(scaled(e, y, node.value(e, i), None), elem_of(x))
+    weight = e.equalled(node.value(e, i), shape_of(x)[3:], f"{which}_norm_weight")
+    return e.cast(scaled(e, y, weight, None), elem_of(x))
 
 
 def rotary_tables(e: Emitter, node: Node, i: int, size: Dim) -> tuple[Value, Value]:
@@ -164,7 +165,9 @@ def softmax_of_heads(e: Emitter, node: Node, scores: Value, heads: Heads) -> Val
     if sink is None:
         extra = e.full((1,) * (axis + 1), elem_of(scores), 0.0)
     else:
-        extra = heads.split(e, e.reshape(e.cast(sink, elem_of(scores)), (1, shape_of(sink)[0], 1, 1)))
+        count = heads.groups * heads.per_group
+        sink = e.equalled(e.cast(sink, elem_of(scores)), (count,), "the sink")
+        extra = heads.split(e, e.reshape(sink, (1, count, 1, 1)))
     most = e.map(graph.max_, e.reduce(scores, "max", [axis]), extra)
     powers = e.map(graph.exp, e.map(graph.sub, scores, most))
     total = e.map(graph.add, e.reduce(powers, "sum", [axis]), e.map(graph.exp, e.map(graph.sub, extra, most)))
