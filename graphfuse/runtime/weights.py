@@ -13,8 +13,9 @@ import operator
 import os
 import weakref
 import zlib
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from graphfuse.artifact import Array, Panels, Weight
+from graphfuse.artifact import Array, Panels, Weight, fresh
 from graphfuse.errors import ArtifactError, Loc
 from graphfuse.files import is_regular, told
 from graphfuse.knobs import WeightMode
@@ -230,9 +231,28 @@ class UnpackedArray:
 
 def read_all(weights: Sequence[Weight]) -> list[Array]:
     """Every array, from several threads where that is worth it: the largest first, so that all end at the same time."""
-    readers = min(MOST_READERS, available_cores())
-    if readers > 1 and sum(w.nbytes for w in weights) >= AT_ONCE:
+    if (readers := _readers(weights)) > 1:
         with ThreadPoolExecutor(readers) as pool:
             for _ in pool.map(operator.attrgetter("array"), sorted(weights, key=lambda w: -w.nbytes)):
                 pass  # an error is raised here
     return [w.array for w in weights]
+
+
+def each(weights: Sequence[Weight]) -> Iterator[Array]:
+    """Every array in turn, which nobody keeps; other threads read the next few meanwhile, where that is worth it."""
+    if (readers := _readers(weights)) == 1:
+        yield from (fresh(w.data) for w in weights)
+        return
+    with ThreadPoolExecutor(readers) as pool:
+        ahead = deque[Future[Array]]()
+        for w in weights:
+            ahead.append(pool.submit(fresh, w.data))
+            if len(ahead) > readers:
+                yield ahead.popleft().result()
+        for one in ahead:
+            yield one.result()
+
+
+def _readers(weights: Sequence[Weight]) -> int:
+    """How many threads read them."""
+    return min(MOST_READERS, available_cores()) if sum(w.nbytes for w in weights) >= AT_ONCE else 1

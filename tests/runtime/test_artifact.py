@@ -37,10 +37,9 @@ from graphfuse.constraints import Constraint
 from graphfuse.errors import ArtifactError, FileError, InputError
 from graphfuse.knobs import scope
 from graphfuse.llvm.host import host_target
-from graphfuse.runtime import gfx, native
+from graphfuse.runtime import gfx, native, weights
 from graphfuse.runtime.binding import Binder
 from graphfuse.runtime.session import Session
-from graphfuse.runtime.weights import PIECE, ROW, checksum_of
 from graphfuse.stages import graph_func
 from graphfuse.symbolic import ceildiv, maximum, minimum, mod, sym
 from graphfuse.targets import Target
@@ -132,19 +131,36 @@ def test_weights_are_checked_when_they_are_first_used(tmp_path):
 
 def test_checksums_of_pieces():
     """Two sign bits of a row or a column, words or rows that change places, bytes of the last piece."""
-    data = np.random.default_rng(0).integers(0, 256, 2 * PIECE + 100, np.uint8)
-    words = data[: 2 * PIECE].view(np.uint64).reshape(2, -1, ROW)
-    seen = {checksum_of(data)}
+    data = np.random.default_rng(0).integers(0, 256, 2 * weights.PIECE + 100, np.uint8)
+    words = data[: 2 * weights.PIECE].view(np.uint64).reshape(2, -1, weights.ROW)
+    seen = {weights.checksum_of(data)}
     for row, column in ((7, [3, 90]), ([7, 60], 3)):
         words[1, row, column] ^= np.uint64(1 << 63)
-        seen.add(checksum_of(data))
+        seen.add(weights.checksum_of(data))
     for part in (words[0, 5], words[1, :, 9], data[-3:]):
         part.sort()
-        seen.add(checksum_of(data))
+        seen.add(weights.checksum_of(data))
     for part in (words, words[0]):
         part[[0, 1]] = part[[1, 0]]
-        seen.add(checksum_of(data))
+        seen.add(weights.checksum_of(data))
     assert len(seen) == 8
+
+
+@pytest.mark.parametrize("mode", ["checked", "mapped"])
+def test_weights_are_read_by_threads(tmp_path, monkeypatch, mode):
+    """Each is in its place, or an error is raised."""
+    monkeypatch.setattr(weights, "AT_ONCE", 0)
+    monkeypatch.setattr(weights, "available_cores", lambda: 3)
+    more = (Weight(f"w{n}", "f32", np.arange(n, dtype=np.float32)) for n in (5, 4, 9, 1, 7, 3))
+    source = replace(executable(), weights=(*executable().weights, *more))
+    path = saved(tmp_path, source)
+    for read in (weights.each, weights.read_all):
+        for found, wanted in zip(read(gfx.load(path, mode).weights), source.weights, strict=True):
+            np.testing.assert_array_equal(found, wanted.array)
+    damaged = gfx.load(flipped(path), mode).weights
+    for read in (weights.each, weights.read_all):
+        with pytest.raises(ArtifactError, match="corrupted"):
+            list(read(damaged))
 
 
 def test_a_file_that_changes_later_changes_no_model(tmp_path):

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from graphfuse.artifact import Array, Weight, fresh
+from graphfuse.artifact import Array, Weight
 from graphfuse.runtime.gpu.memory import Pinned
+from graphfuse.runtime.weights import each
 from graphfuse.targets.driver import Driver
 
 STAGED = 32 << 20
@@ -30,8 +31,8 @@ def upload(driver: Driver, weights: Sequence[Weight], take: Callable[[int], int]
     """Copy weights into one block, which `take` gives by its bytes; where each is."""
     places, total = offsets([w.nbytes for w in weights])
     base = take(total) if total else 0
-    for weight, place in zip(weights, places, strict=True):
-        array = np.ascontiguousarray(fresh(weight.data))
+    for given, place in zip(each(weights), places, strict=True):
+        array = np.ascontiguousarray(given)
         if array.nbytes:
             driver.copy_in(base + place, array.ctypes.data, array.nbytes, 0)
             driver.synchronize(0)  # then it may go
