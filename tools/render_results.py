@@ -270,11 +270,11 @@ def beginnings(found: dict[str, Any]) -> None:
 
 def first_tokens(found: dict[str, Any]) -> None:
     """What lies before the first token, on any device."""
-    bars = {"load": "at most 0.3 s", "first": "at most 1.2 times the prefill"}
     print(
         "Seconds of a new process, whose artifact the system has in memory: until code and weights are loaded and "
-        "checked, and the parts of\nthat; from a prompt of 128 tokens to the first token (`prefill`: later on). Wanted "
-        "are " + " and ".join(f"{what} {bar}" for what, bar in bars.items()) + ".\n"
+        "checked, with the parts of\nthat (`checks`, of all threads, are in `weights`); from a prompt of 128 tokens to "
+        "the first token, and later on (`prefill`). Loading is to take\nat most 0.3 s, the first token at most 1.2 "
+        "times the prefill.\n"
     )
     print("| Llama | weights | GB | compiled in | load | of that | first token | prefill | tokens/s | missed |")
     print("|---" * 10 + "|")
@@ -282,7 +282,7 @@ def first_tokens(found: dict[str, Any]) -> None:
         parts = ", ".join(f"{part} {seconds:.3f}" for part, seconds in row["parts"].items() if part != "import")
         cells = [row["model"], row["dtype"], f"{row['bytes'] / 1e9:.1f}", f"{row['compile_s']:.0f}"]
         cells += [f"{row['load']:.3f}", parts, *(f"{row[part]:.3f}" for part in ("first", "prefill"))]
-        missed = ", ".join(bar for bar in bars if not row["met"][bar])
+        missed = ", ".join(bar for bar, met in row["met"].items() if not met)
         print("| " + " | ".join([*cells, f"{row['tokens_s']:.1f}", missed]) + " |")
 
 
