@@ -8,6 +8,7 @@ eager torch and Inductor in the same rounds, behind a look at their results.
     columns     reductions of columns: `COLUMNS` of `gpu_tiles`, `NARROW` of `split_long_sums`
     vectors     products of a vector with the rows of a matrix: `LONG_VECTOR` of `split_long_sums`
     cached      attention of few queries over long keys: `least_rows`, `STAGES` and parts of keys
+    few         products of few rows: `memory_ns` of `WgmmaCosts`, and which are made at once; otherwise by other tiles
     windows     convolutions whose pixels are few bytes: `FEW_COLUMNS` of `gpu_contraction`; with all to threads, with
                 none, and without copies that move pixels apart
 
@@ -37,13 +38,17 @@ from graphfuse.blockgen import (
     gpu_attention_tile,
     gpu_contraction,
     gpu_key_parts,
+    gpu_matmul_tile,
     gpu_scatter,
+    gpu_several_products,
     gpu_tiles,
     gpu_whole_scatter,
 )
 from graphfuse.blockgen.gpu_product_costs import ProductCosts
+from graphfuse.blockgen.gpu_wgmma_tile import Product, WgmmaTile, wgmma_tiles
 from graphfuse.fusion.products import split_long_sums
 from graphfuse.gpu import graph_passes
+from graphfuse.targets.machine import Machine
 from graphfuse.torch import build
 from graphfuse.torch.aot import backend
 
@@ -59,6 +64,7 @@ class Case(NamedTuple):
     seen: Callable[[Any], Any] = lambda found: found
 
 
+UNCACHED_BYTES = 160 << 20
 ALL = 1 << 60
 """More than there is of anything."""
 MOST_OFF = 0.02
@@ -77,6 +83,19 @@ def _parts(stages: int, programs: int) -> Callable[[], AbstractContextManager[An
         return made
 
     return way
+
+
+def _tile(name: str) -> Callable[[], AbstractContextManager[Any]]:
+    """Where there is such a tile."""
+
+    def tiles(machine: Machine, made: Product) -> list[WgmmaTile]:
+        return sorted(wgmma_tiles(machine, made), key=lambda tile: str(tile) != name)
+
+    return lambda: patch.object(gpu_matmul_tile, "wgmma_tiles", tiles)
+
+
+def _apart() -> AbstractContextManager[Any]:
+    return patch.object(gpu_several_products, "MOST_PRODUCTS", 1)
 
 
 WAYS: Mapping[str, Ways] = {
@@ -105,6 +124,10 @@ WAYS: Mapping[str, Ways] = {
         **{f"{s} stages, {n} parts": _parts(s, n) for s, n in ((3, 132), (3, 264), (4, 132))},
         "whole": lambda: patch.object(graph_passes, "key_parts", lambda _: lambda *sizes: sizes[2]),
     },
+    "few": {
+        **{t: _tile(t) for t in ("64x32", "64x64", *(f"64x{n} split={s}" for n, s in ((64, 2), (128, 2), (128, 4))))},
+        "apart": _apart,
+    },
     "windows": {
         "threads": lambda: patch.object(gpu_contraction, "FEW_COLUMNS", ALL),
         "tma": lambda: patch.object(gpu_contraction, "FEW_COLUMNS", 0),
@@ -117,7 +140,7 @@ def cases(name: str) -> Iterator[Case]:
     """Of a set."""
     made = {
         "tables": _updates, "scatters": _scatters, "columns": _columns, "vectors": _vectors, "cached": _attentions,
-        "windows": _convolutions,
+        "few": _few_rows, "windows": _convolutions,
     }  # fmt: skip
     yield from made[name]()
 
@@ -178,6 +201,29 @@ def _vectors() -> Iterator[Case]:
     for (rows, depth), dtype in product((*shapes, *deep), (torch.float32, torch.bfloat16)):
         w, x = (torch.randn(*shape, device="cuda").to(dtype) for shape in ((rows, depth), (1, depth)))
         yield Case(f"{rows} rows of {depth} {dtype}", _product, (x, w))
+
+
+def _few_rows() -> Iterator[Case]:
+    matrices = (
+        (4096, 14_336), (4096, 4096), (1024, 4096), (6144, 4096), (3072, 8192), (3072, 3072), (2048, 8192),
+        (2048, 2048),
+    )  # fmt: skip
+    for rows, (columns, depth), weights in product((16, 64, 33), matrices, (1, 2)):
+        copies = -(-UNCACHED_BYTES // (2 * weights * columns * depth))
+        shapes = ((rows, depth), *[(columns, depth)] * weights)
+        given = tuple(torch.randn(s, device="cuda").bfloat16() for _ in range(copies) for s in shapes)
+        name = f"{copies} times {rows} rows by {weights} of {columns} x {depth}"
+        yield Case(name, _products(weights), given, lambda found: torch.cat(found, 1))
+
+
+def _products(weights: int) -> Callable[..., tuple[torch.Tensor, ...]]:
+    """Each row of so many weights by what comes before them: what is read is in no cache."""
+
+    def each(*given: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        groups = [given[i : i + 1 + weights] for i in range(0, len(given), 1 + weights)]
+        return tuple(functional.linear(x, w) for x, *ws in groups for w in ws)
+
+    return each
 
 
 def _part(programs: int, heads: int, rows: int, keys: int, _: int) -> int:

@@ -187,6 +187,9 @@ def microseconds(tile: WgmmaTile, machine: Machine, p: Product) -> float:
     at_once = max(1, multiprocessors if together == 1 else int(multiprocessors * dict(costs.clusters)[together]))
     rounds = -(-tiles // at_once)
     way = nbytes * costs.byte_ns * (1 if p.aligned else costs.unaligned)
+    uncached = p.m <= tile.m * tile.rows  # columns are read once, and so from memory
+    if uncached:
+        way = max(way, tile.n * p.results / tile.rows * p.step_bytes * costs.memory_ns)
     # it was to share its multiprocessor, and has half of the memory although it is alone there
     if rounds < tile.per_multiprocessor and steps > costs.short:
         way *= costs.half_ring
@@ -205,5 +208,6 @@ def microseconds(tile: WgmmaTile, machine: Machine, p: Product) -> float:
     if tile.split > 1:
         exchange = dict(costs.windows_exchange_us if p.windows else costs.exchange_us)[tile.split]
         exchange += area * (tile.split - 1) / tile.split * costs.exchange_ns / 1e3
+        exchange *= costs.uncached_exchange if uncached else 1
     launch = costs.launch_us + (costs.cluster_us if tile.shared > 1 else 0)
     return launch + (busy**costs.sharpness + energy**costs.sharpness) ** (1 / costs.sharpness) + rounds * exchange

@@ -32,6 +32,8 @@ class WgmmaCosts:
     """Of a step, for each element of the tile: about 4096 multiplied bytes a clock."""
     byte_ns: float = 0.00587
     """Of a step, for each byte of its operands that a block loads."""
+    memory_ns: float = 0.018
+    """That, of an operand that no other block loads and no cache has: `benchmarks.gpu_constants --only few`."""
     unaligned: float = 2.7
     """Times that, where rows in memory are no whole sectors of 32 bytes."""
     half_ring: float = 1.12
@@ -66,6 +68,8 @@ class WgmmaCosts:
     """Of a sum over so many blocks of a cluster."""
     windows_exchange_us: By = ((2, 1.6), (4, 2.5))
     """The same where blocks read other taps of an image."""
+    uncached_exchange: float = 1.65
+    """Times that, and what follows, where an operand comes from memory, and its blocks end at other times."""
     exchange_ns: float = 0.12
     """Of each element that a block sends."""
     clusters: By = ((2, 0.5), (4, 30 / 132))
