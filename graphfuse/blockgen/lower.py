@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -26,10 +26,11 @@ from graphfuse.blockgen import (
 )
 from graphfuse.blockgen.kernel import Kernel
 from graphfuse.dialects import graph
-from graphfuse.ir.core import Func, Op, symbols_of, walk
+from graphfuse.ir.core import Func, Op, symbols_of, tensor_of, walk
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
 from graphfuse.ir.types import Tensor
 from graphfuse.ir.verifier import verify
+from graphfuse.symbolic import typical
 from graphfuse.targets.machine import Machine
 
 Emitters = Mapping[str, Callable[[Kernel], Func]]
@@ -95,13 +96,26 @@ def _emitted(
     if region.attrs["kind"] == graph.TOGETHER:
         asked = {"schedule": region.attrs["schedule"]} if "schedule" in region.attrs else {}
         inside = [replace(op, attrs={**asked, **op.attrs}) for op in region.body.ops[:-1]]
-        parts = [_emitted(op, name, ranges, machine, emitters) for op in inside]
+        shares = _shares(inside, ranges, machine)
+        parts = [_emitted(op, name, ranges, m, emitters) for op, m in zip(inside, shares, strict=True)]
         # each takes what it has under such a name
         others = dict.fromkeys(name for p in parts for name in p.others)
         return _Emitted(together.emit(kernel, [p.func for p in parts]), (), tuple(others))
     is_empty = all(isinstance(t, Tensor) and t.elements == 0 for t in region.types)
     func = kernel.finish(0, 1) if is_empty else emitters[str(region.attrs["kind"])](kernel)
     return _Emitted(func, kernel.schedules, kernel.others)
+
+
+def _shares(regions: Sequence[Op], ranges: Mapping[str, tuple[int, int]], machine: Machine) -> list[Machine]:
+    """The machine for each of regions that run at once: a product has its part, by what all of them read."""
+    nbytes = [sum(typical(tensor_of(v).nbytes, ranges) for v in op.operands) for op in regions]
+    total = sum(n for n, op in zip(nbytes, regions, strict=True) if op.attrs["kind"] == "contraction")
+
+    def share(op: Op, n: int) -> Machine:
+        part = max(1, n * machine.multiprocessors // max(1, total))
+        return replace(machine, multiprocessors=part) if op.attrs["kind"] == "contraction" else machine
+
+    return [share(op, n) for op, n in zip(regions, nbytes, strict=True)]
 
 
 def region_symbols(region: Op) -> frozenset[str]:

@@ -13,7 +13,7 @@ from graphfuse import compiler
 from graphfuse.dialects import graph
 from graphfuse.fusion.regions.dataflow import regions_of
 from graphfuse.gpu.emulator.driver import EmulatedDriver
-from graphfuse.ir.core import Func, tensor_of
+from graphfuse.ir.core import Func, attr_int, tensor_of
 from graphfuse.ir.printer import to_text
 from graphfuse.knobs import Options
 from graphfuse.runtime.gpu.session import GpuSession
@@ -77,6 +77,20 @@ def test_parts(seed: int, arch: str) -> None:
     case = drawn(seed)
     found = list(outcomes(case, Target.parse(f"cuda:{arch}"), EmulatedDriver(arch)))
     assert max(o.ratio for o in found) <= 1, (to_text(case.func), found)
+
+
+def test_parts_have_their_share_of_the_machine() -> None:
+    """A few rows by themselves are walked in wider steps, by more warps than those of the products beside them need."""
+
+    def warps(*rows: int) -> int:
+        params = ", ".join(f"a{i}: {n}x4096xbf16" for i, n in enumerate(rows))
+        lines = [f'y{i} = contract(x, a{i}) {{spec = "mk,nk->mn"}}' for i in range(len(rows))]
+        results = ", ".join(f"y{i}" for i in range(len(rows)))
+        func = graph_func(f"x: 1x4096xbf16, {params}", "; ".join((*lines, f"return({results})")))
+        (kernel,) = compiler.stages(func, TARGET, Options()).kernels.values()
+        return attr_int(kernel, "warps")
+
+    assert warps(1024) > warps(4096) == warps(4096, 1024, 1024)
 
 
 def test_what_is_drawn_is_launched_together() -> None:
