@@ -174,6 +174,9 @@ def steps(found: dict[str, Any]) -> None:
     print(f"| Llama | layers | batch | keys | words | {names} | ratio | bound | kernels | copies |")
     print(f"|{'---|' * 13}")
     for row in found["rows"]:
+        if "ms" not in row:
+            print(f"| {row['model']} | | {row['batch']} | {row['keys']} | | {row['notes'][0]} |")
+            continue
         times = [f"{row['ms'][side]:.3f}" if side in row["ms"] else "" for side in sides]
         bound = f"{row['bound']['graphfuse']:.2f}" if "bound" in row else ""
         counts = [str(row[what]["graphfuse"]) for what in ("launches", "copies")]
@@ -313,6 +316,7 @@ RENDER = {
     "gpu_gemm": products,
     "gpu_launch": launches,
     "gpu_decode": steps,
+    "gpu_decode_rows": steps,
     "gpu_generation": beginnings,
     "gpu_cached_attention": cached,
     "gpu_functions": functions,
