@@ -174,8 +174,9 @@ def _type_rule(
 
 
 REDUCE_KINDS = ("sum", "prod", "max", "min", "any", "all", "logaddexp")
-MACHINE_REDUCE_KINDS = (*REDUCE_KINDS, "maxnum", "minnum", "xor")
-"""Those of the block dialect: also extremes that ignore NaN, and exclusive or."""
+BITWISE_KINDS = ("and", "or", "xor")
+MACHINE_REDUCE_KINDS = (*REDUCE_KINDS, "maxnum", "minnum", *BITWISE_KINDS)
+"""Those of the block dialect: also extremes that ignore NaN, and what combines bits."""
 SCAN_KINDS = ("sum", "prod", "max", "min", "logaddexp")
 ROUNDED_KINDS = frozenset({"sum", "prod", "logaddexp"})
 """Those that round floats at each step: partial results are wide."""
@@ -185,7 +186,7 @@ DEAR_KINDS = frozenset({"logaddexp"})
 
 COMBINE = {
     "sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and", "maxnum": "maxnum",
-    "minnum": "minnum", "xor": "xor", "logaddexp": "logaddexp",
+    "minnum": "minnum", "logaddexp": "logaddexp", **{kind: kind for kind in BITWISE_KINDS},
 }  # fmt: skip
 """The function that a reduction repeats."""
 
@@ -194,7 +195,9 @@ def neutral(kind: str, elem: Scalar) -> bool | float:
     """The value that changes nothing under a reduction of that kind."""
     if kind in ("any", "all"):
         return kind == "all"
-    if kind in ("sum", "prod", "xor"):
+    if kind == "and":
+        return -1 if elem.is_signed else elem.limits[1]
+    if kind in ("sum", "prod", "or", "xor"):
         return float(kind == "prod") if elem.is_float else int(kind == "prod")
     if kind in ("maxnum", "minnum"):
         return math.nan
@@ -204,10 +207,10 @@ def neutral(kind: str, elem: Scalar) -> bool | float:
 
 
 def check_reduce_kind(kind: str, elem: Scalar, kinds: Sequence[str] = REDUCE_KINDS) -> None:
-    """`any` and `all` combine bools, `maxnum`, `minnum` and `logaddexp` floats, `xor` integers, the others numbers."""
+    """`any` and `all` combine bools, kinds of bits integers, `maxnum`, `minnum`, `logaddexp` floats, others numbers."""
     if kind not in kinds:
         raise VerifyError(f"kind must be one of {', '.join(kinds)}, got {kind}")
-    fits = {"any": elem == BOOL, "all": elem == BOOL, "xor": elem.is_integer}
+    fits = {"any": elem == BOOL, "all": elem == BOOL} | dict.fromkeys(BITWISE_KINDS, elem.is_integer)
     fits |= dict.fromkeys(("maxnum", "minnum", "logaddexp"), elem.is_float)
     if not fits.get(kind, elem != BOOL):
         raise VerifyError(f"kind {kind} does not combine {elem}")

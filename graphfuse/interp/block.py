@@ -351,9 +351,12 @@ def _dot_words(_: Context, op: Op, a: Array, b: Array, acc: Array) -> Array:
 
 def _reduce(_: Context, op: Op, x: Array) -> Array:
     axis, kind = int(attr(op, "axis")), str(attr(op, "kind"))
-    if kind == "xor":
-        return ew.wrap(np.asarray(np.bitwise_xor.reduce(x, axis=axis)), ew.elem_of(x.dtype))
+    if kind in _BITWISE:
+        return ew.wrap(np.asarray(_BITWISE[kind].reduce(x, axis=axis)), ew.elem_of(x.dtype))
     return reduce_array(x, (axis,), kind)
+
+
+_BITWISE = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 
 
 def _arg_reduce(_: Context, op: Op, x: Array) -> Array:

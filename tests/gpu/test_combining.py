@@ -118,8 +118,9 @@ def test_extremes_that_ignore_nan(kind, elem, shape, axis):
 
 @pytest.mark.parametrize(("shape", "axis"), SHAPES, ids=str)
 @pytest.mark.parametrize("elem", ["i8", "i32", "u64"])
-def test_exclusive_or(elem, shape, axis):
-    text, n, m = reduction("reduce", shape, elem, axis, elem, 'kind = "xor"')
+@pytest.mark.parametrize("kind", ["and", "or", "xor"])
+def test_bits(kind, elem, shape, axis):
+    text, n, m = reduction("reduce", shape, elem, axis, elem, f'kind = "{kind}"')
     check(text, [numbers(np.random.default_rng(4), n, elem), np.zeros(m, numpy_dtype(Scalar(elem)))])
 
 
