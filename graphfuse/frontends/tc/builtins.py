@@ -14,6 +14,7 @@ from graphfuse.frontends.tc import typed as t
 from graphfuse.frontends.tc.check_base import bound
 from graphfuse.frontends.tc.check_expr import ExprChecker, roots
 from graphfuse.frontends.tc.convert import broadcast, converted, to_elem
+from graphfuse.frontends.tc.tile_builtins import TILE_FUNCTIONS
 from graphfuse.frontends.tc.types import (
     BOOL,
     FLOAT,
@@ -45,7 +46,6 @@ FLOAT_FUNCTIONS = _FLOAT_FUNCTIONS | {f"{name}f": op for name, op in _FLOAT_FUNC
 _INT_FUNCTIONS = {"mulhi": "mulhi", "umulhi": "mulhi", "popcount": "popcount", "popc": "popcount", "clz": "clz"}
 _CHANGES = ("add", "sub", "and", "or", "xor", "min", "max", "cas")
 _ATOMICS = {f"atomic_{kind}": kind for kind in _CHANGES} | {"atomic_xchg": "exchange", "f32_atomic_add": "add"}
-_SCANS = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}
 _OLD_ATOMIC = re.compile(r"atomic_add_(float|half|double|int)_\d+x\d+\Z")
 
 Handler = Callable[["BuiltinChecker", ast.Call, str, list[t.Expr]], t.Expr]
@@ -73,6 +73,8 @@ class BuiltinChecker(ExprChecker):
             return self._debugging(node, callee.text)
         if callee.text == "dot":
             return _dot(self, node)
+        if callee.text in TILE_FUNCTIONS:
+            return TILE_FUNCTIONS[callee.text](self, node, callee.text)
         found = _HANDLERS.get("atomic_add" if _OLD_ATOMIC.match(callee.text) else callee.text)
         if found is None:
             if callee.text == "calloc":
@@ -98,14 +100,6 @@ class BuiltinChecker(ExprChecker):
             self.report.warning("unconditional-call", message, node)
         function.called = True
         return t.Call(node.at, function.result, function, tuple(args))
-
-    def arity(self, node: ast.Call, name: str, low: int, high: int | None = None) -> None:
-        """Check the number of arguments."""
-        high = low if high is None else high
-        n = len(node.args)
-        if not low <= n <= high:
-            want = str(low) if low == high else f"{low} to {high}"
-            self.fail("arguments", f"{name}: expected {want} argument{'s' * (want != '1')}, found {n}", node)
 
     def _debugging(self, node: ast.Call, name: str) -> t.Expr:
         if name == "printf":
@@ -271,25 +265,6 @@ def _accumulator(c: BuiltinChecker, acc: t.Expr, node: ast.Expr, of: Arith, usua
     return out
 
 
-def _scan(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
-    x = args[0]
-    elem = c.number(x, node.args[0], f"argument 0 of {name}")
-    shape = x.shape
-    if not shape:
-        c.fail("arguments", f"{name}: expected a tile, found {x.type}", node)
-    if len(args) == 1 and len(shape) > 1:
-        c.fail("arguments", f"{name}: expected an axis for a tile of rank {len(shape)}", node)
-    axis = c.constant(node.args[1], f"axis of {name}") if len(args) == 2 else 0
-    if not 0 <= axis < len(shape):
-        c.fail("arguments", f"axis of {name}: expected 0 to {len(shape) - 1}, found {axis}", node.args[1])
-    # as reductions: halves are summed in float, integers as operands of + are
-    inner = FLOAT if elem.is_float and elem.bits < 32 else elem
-    if name in ("cumsum", "cumprod") or elem == BOOL:
-        inner = promoted(inner)
-    out = t.Scan(node.at, with_shape(inner, shape), to_elem(x, inner), axis, _SCANS[name])
-    return to_elem(out, elem) if elem.is_float else out
-
-
 def _atomic(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
     kind = _ATOMICS.get(name, "add")
     pointer, *rest = args
@@ -324,11 +299,10 @@ _HANDLERS: dict[str, tuple[Handler, int, int]] = {
     **{name: (_float_function, n, n) for name in FLOAT_FUNCTIONS for n in [_ARITY.get(name.removesuffix("f"), 1)]},
     **{name: (_int_function, n, n) for name, op in _INT_FUNCTIONS.items() for n in [2 if op == "mulhi" else 1]},
     **{name: (_atomic, n, n + 1) for name, kind in _ATOMICS.items() for n in [3 if kind == "cas" else 2]},
-    **dict.fromkeys(_SCANS, (_scan, 1, 2)),
     **dict.fromkeys(("min", "max"), (_extreme, 2, 2)),
     **dict.fromkeys(("select", "where"), (_select, 3, 3)),
     "abs": (_abs, 1, 1), "cdiv": (_cdiv, 2, 2), "__debug_barrier": (_barrier, 0, 0),
 }  # fmt: skip
 """What checks each function, and how many arguments it takes at least and at most."""
-BUILTINS = frozenset((*_HANDLERS, "printf", "assert", "dot"))
+BUILTINS = frozenset((*_HANDLERS, *TILE_FUNCTIONS, "printf", "assert", "dot"))
 """Names that mean a function unless the source declares them otherwise."""

@@ -12,12 +12,14 @@ from graphfuse.frontends.tc.check_base import Checker, bound, read_of
 from graphfuse.frontends.tc.convert import bitcast_const, broadcast, cast, converted, fill, reshape, to_elem
 from graphfuse.frontends.tc.diagnostics import FixIt, Located, Note
 from graphfuse.frontends.tc.scope import Scopes
+from graphfuse.frontends.tc.tokens import Token
 from graphfuse.frontends.tc.types import (
     BOOL,
     FLOAT,
     INT,
     VOID,
     Arith,
+    Element,
     Pointer,
     Tile,
     Type,
@@ -29,6 +31,8 @@ from graphfuse.frontends.tc.types import (
     with_shape,
 )
 
+_REDUCTIONS = {"+": "sum", "*": "prod"}
+_BITWISE = {"&": "and", "|": "or", "xor": "xor"}
 SUBSCRIPT_WORDS = (":", "newaxis", "+", "max", "min", "argmax", "argmin")
 
 
@@ -362,8 +366,10 @@ class ExprChecker(Checker):
         elem = self.number(x, item, f"operand of reduction {item.kind!r}")
         if item.kind == "-":
             self.fail("subscript", "reduction by '-' depends on the order: expected '+', 'max' or 'min'", item)
-        kind = {"+": "sum"}.get(item.kind, item.kind)
-        if kind == "sum":
+        if item.kind in _BITWISE:
+            return self._bits_combined(x, axis, item, elem)
+        kind = _REDUCTIONS.get(item.kind, item.kind)
+        if kind in ("sum", "prod"):
             # halves are summed in float, integers as operands of + are
             elem = FLOAT if elem.is_float and elem.bits < 32 else promoted(elem)
             x = to_elem(x, elem)
@@ -376,15 +382,33 @@ class ExprChecker(Checker):
             if elem.bits == 8:
                 x, elem = to_elem(x, FLOAT), FLOAT
             kind = {"max": "maxnum", "min": "minnum"}.get(kind, kind)
-        shape = x.shape
-        out = INT if kind.startswith("arg") else elem
-        return t.Reduce(item.at, with_shape(out, shape[:axis] + shape[axis + 1 :]), x, axis, kind)
+        return _combined(x, axis, kind, INT if kind.startswith("arg") else elem, item.at)
+
+    def _bits_combined(self, x: t.Expr, axis: int, item: ast.SubscriptItem, elem: Arith) -> t.Expr:
+        kind = _BITWISE[item.kind]
+        if elem.is_float:
+            shown = "^" if kind == "xor" else item.kind
+            self.fail("operands", f"operand of reduction {shown!r}: expected integers, found {x.type}", item)
+        if elem != BOOL:
+            elem = promoted(elem)
+            return _combined(to_elem(x, elem), axis, kind, elem, item.at)
+        if kind == "xor":
+            return to_elem(_combined(to_elem(x, INT), axis, kind, INT, item.at), BOOL)
+        return _combined(x, axis, {"or": "any", "and": "all"}[kind], BOOL, item.at)
 
     # calls
 
     @abstractmethod
     def call(self, node: ast.Call) -> t.Expr:
         """Check a call."""
+
+    def arity(self, node: ast.Call, name: str, low: int, high: int | None = None) -> None:
+        """Check the number of arguments."""
+        high = low if high is None else high
+        n = len(node.args)
+        if not low <= n <= high:
+            want = str(low) if low == high else f"{low} to {high}"
+            self.fail("arguments", f"{name}: expected {want} argument{'s' * (want != '1')}, found {n}", node)
 
     _CHECKS: ClassVar[dict[type, Callable[[Any, Any], t.Expr]]] = {
         ast.Name: Checker._name, ast.Int: Checker._int, ast.Float: Checker._float,
@@ -394,6 +418,11 @@ class ExprChecker(Checker):
         ast.Subscript: _subscript, ast.Cast: _cast, ast.SizeOf: Checker._sizeof,
         ast.Generic: Checker._generic, ast.InitList: Checker._init_list,
     }  # fmt: skip
+
+
+def _combined(x: t.Expr, axis: int, kind: str, elem: Element, at: Token) -> t.Expr:
+    """A reduction of checked elements."""
+    return t.Reduce(at, with_shape(elem, x.shape[:axis] + x.shape[axis + 1 :]), x, axis, kind)
 
 
 def _pointed_at(pointer: t.Expr) -> Type:

@@ -337,7 +337,8 @@ class ExprLowering(ABC):
         return self.emit(block.reduce, value, at=x.at, axis=x.axis, kind=x.kind)
 
     def _scan(self, x: t.Scan) -> Lowered:
-        return self.emit(block.scan, self.value(x.x), at=x.at, axis=x.axis, kind=x.kind)
+        turned: dict[str, Attr] = {"reverse": True} if x.reverse else {}
+        return self.emit(block.scan, self.value(x.x), at=x.at, axis=x.axis, kind=x.kind, **turned)
 
     def _dot(self, x: t.Dot) -> Lowered:
         return self.dot(x, None)

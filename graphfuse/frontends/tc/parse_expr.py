@@ -17,7 +17,7 @@ PRECEDENCE = {op: level for level, ops in enumerate((*LEVELS, ("@",), ("...",)))
 
 ASSIGNMENTS = frozenset(("=", "*=", "/=", "%=", "+=", "-=", "<<=", ">>=", "&=", "^=", "|="))
 PREFIXES = frozenset(("-", "+", "~", "!", "^", "*", "&", "++", "--"))
-REDUCTIONS = frozenset(("+", "-", "max", "min", "argmax", "argmin"))
+REDUCTIONS = frozenset(("+", "-", "*", "&", "|", "^", "max", "min", "argmax", "argmin"))
 _ARITHMETIC = frozenset(("*", "/", "%", "+", "-", "<<", ">>"))
 
 
@@ -183,13 +183,14 @@ class Expressions(Reader, ABC):
 
     def _subscript_item(self) -> ast.SubscriptItem:
         token = self.next
+        if (token.text in REDUCTIONS or token.text in (":", "newaxis")) and self.peek().text in (",", "]"):
+            self.take()
+            kind = "xor" if token.text == "^" else token.text
+            return ast.SubscriptItem(token, token, token, kind, None)
         if token.text == "^":
             self.take()
             axis = self.conditional()
             return ast.SubscriptItem(token, token, axis.last, "^", axis)
-        if (token.text in REDUCTIONS or token.text in (":", "newaxis")) and self.peek().text in (",", "]"):
-            self.take()
-            return ast.SubscriptItem(token, token, token, token.text, None)
         index = self.conditional()
         # left to the checker, which knows the operand's type
         return ast.SubscriptItem(token, token, index.last, "index", index)

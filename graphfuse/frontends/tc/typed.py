@@ -149,10 +149,11 @@ class Reduce(OfValue):
 
 
 class Scan(OfValue):
-    """Each element combined with those before it along an axis."""
+    """Each element combined with those before it along an axis, `reverse` with those after it."""
 
     axis: int
     kind: str
+    reverse: bool
 
 
 class Unary(Node):
@@ -545,6 +546,8 @@ def _part(value: Any, names: dict[Variable, str]) -> list[Any]:
             if items and isinstance(items[0], int):
                 return [f" {list(items)}"]
             return [part for v in reversed(items) for part in (v, " ")]
+        case bool():
+            return [" True"] if value else []
         case int() | float() | str():
             return [f" {value!r}"]
         case _:
