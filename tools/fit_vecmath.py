@@ -148,6 +148,68 @@ def _erfc_log(elem: str) -> Fit:
     )
 
 
+def _erfc(elem: str) -> Fit:
+    """(1 + 2 a) exp(a^2) erfc(a) in (a - 4) / (a + 4), up to where erfc rounds to 0 (Shepherd and Laframboise)."""
+    return Fit(
+        lambda a: (1 + 2 * a) * mp.exp(a * a) * mp.erfc(a),
+        lambda a: 1 / ((1 + 2 * a) * mp.exp(a * a) * mp.erfc(a)),
+        mpf(0),
+        {"f32": mpf("10.1"), "f64": mpf("27.25")}[elem],
+        {"f32": 10, "f64": 22},
+        lambda a: (a - 4) / (a + 4),
+    )
+
+
+def _erfinv(variable: Real, low: mpf, high: mpf) -> Fit:
+    """erfinv(x) / x in a function of w = -log(1 - x^2), for w from low to high (Giles)."""
+
+    def slope(w: mpf) -> mpf:
+        x = mp.sqrt(-mp.expm1(-w))
+        return mp.erfinv(x) / x if x else mp.sqrt(mp.pi) / 2
+
+    return Fit(slope, lambda w: 1 / slope(w), low, high, {"f32": 9, "f64": 8}, variable)
+
+
+def _gamma() -> dict[str, dict[str, Fit]]:
+    """Of lgamma, which is made in f64 alone."""
+    fits = {
+        # log gamma(x) = (x - 1) (x - 2) P(x - 3/2)
+        "lgamma_low": Fit(
+            lambda x: mp.loggamma(x).real / ((x - 1) * (x - 2)),
+            lambda x: (x - 1) * (x - 2) / mp.loggamma(x).real,
+            1 + TINY,
+            2 - TINY,
+            {"f64": 21},
+            lambda x: x - mpf("1.5"),
+        ),
+        # log gamma(2 + u) = u P(u - 1/2)
+        "lgamma_middle": Fit(
+            lambda u: mp.loggamma(2 + u).real / u,
+            lambda u: u / mp.loggamma(2 + u).real,
+            TINY,
+            mpf(1),
+            {"f64": 15},
+            lambda u: u - mpf("0.5"),
+        ),
+        # log gamma(1 / z) = (1/z - 1/2) (log(1/z) - 1) + (log(2 pi) - 1) / 2 + z P(z^2), the error absolute
+        "stirling": Fit(
+            lambda z: (mp.loggamma(1 / z).real - _stirling_head(1 / z)) / z,
+            lambda z: z,
+            mpf(10) ** -4,
+            mpf(1) / 8,
+            {"f64": 5},
+            _square,
+        ),
+        # sin(pi f) = pi f P(f^2)
+        "sin_pi": Fit(mp.sincpi, lambda f: 1 / mp.sincpi(f), TINY, mpf("0.5"), {"f64": 8}, _square),
+    }  # fmt: skip
+    return {name: {"f64": job} for name, job in fits.items()}
+
+
+def _stirling_head(x: mpf) -> mpf:
+    return (x - mpf("0.5")) * (mp.log(x) - 1) + (mp.log(2 * mp.pi) - 1) / 2
+
+
 def jobs() -> dict[str, dict[str, Fit]]:
     """Return name -> element -> fit."""
     both: dict[str, Fit] = {
@@ -245,7 +307,14 @@ def jobs() -> dict[str, dict[str, Fit]]:
             {"f32": 6},
         ),
     }
-    return table
+    table["erfc"] = {elem: _erfc(elem) for elem in ELEMS}
+    # erfinv(x) = x P(w - 2.5) or x P(sqrt(w) - 3), w = -log(1 - x^2); in f64 one of Halley's steps follows
+    table["erfinv"] = {elem: _erfinv(lambda w: w - mpf("2.5"), mpf(0), mpf(5)) for elem in ELEMS}
+    table["erfinv_tail"] = {
+        elem: _erfinv(lambda w: mp.sqrt(w) - 3, mpf(5), top)
+        for elem, top in (("f32", mpf(17)), ("f64", mpf(37)))
+    }  # fmt: skip
+    return table | _gamma()
 
 
 def _parts(value: mpf, count: int, elem: str) -> list[float]:
@@ -294,6 +363,9 @@ def main() -> None:
             ("tan_pi_8", mp.tan(mp.pi / 8), 1),
             ("tan_3pi_8", mp.tan(3 * mp.pi / 8), 1),
             ("two_thirds", mpf(2) / 3, 2),
+            ("log2_10", mp.log(10, 2), 1),
+            ("log10_2", mp.log10(2), 2),
+            ("ln10", mp.log(10), 2),
         ):
             _print_entry(name, "", _parts(value, count, elem), elem)
         print("}\n")

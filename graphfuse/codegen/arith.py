@@ -213,7 +213,7 @@ FLOAT: dict[str, Emit] = {
     "floor": _intrinsic("floor"), "ceil": _intrinsic("ceil"), "trunc": _intrinsic("trunc"),
     "round": _intrinsic("roundeven"), "isnan": _isnan, "isinf": _isinf, "atan2": _atan2,
     "maxnum": _intrinsic("maxnum"), "minnum": _intrinsic("minnum"), "rsqrt": _rsqrt,
-    "logaddexp": _logaddexp,
+    "logaddexp": _logaddexp, "div_rn": plain("fdiv"), "copysign": _intrinsic("copysign"),
 }  # fmt: skip
 
 

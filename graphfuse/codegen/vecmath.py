@@ -1,7 +1,7 @@
 """Vector mathematics as LLVM IR: owns the algorithms and their accuracy.
 
-It does not own angles (`vecmath_trig`), exponentials and logarithms (`vecmath_exp`), coefficients
-(`vecmath_tables`), the text (`vecmath_emit`) or any instruction set:
+It does not own angles (`vecmath_trig`), exponentials and logarithms (`vecmath_exp`), special functions
+and roots (`vecmath_special`), coefficients (`vecmath_tables`), the text (`vecmath_emit`) or any instruction set:
 the code is branch free FMA arithmetic that LLVM lowers for the target at hand. Only sin, cos and
 tan branch, to a slow reduction, when a lane is large.
 
@@ -12,34 +12,20 @@ Sources: W. Cody, W. Waite, Software Manual for the Elementary Functions, 1980 (
 S. Moshier, Cephes (ranges of asin, atan, tanh); Sun fdlibm (log by s = f / (2 + f));
 N. Shibata, F. Petrogalli, SLEEF: a portable vectorized library of C standard mathematical
 functions, 2020 (branch free pow in double-double); M. Payne, R. Hanek, Radian reduction for
-trigonometric functions, 1983; N. Juffa's erff (1 - exp of a polynomial).
+trigonometric functions, 1983.
 """
 
 from collections.abc import Callable
 from functools import cache
 from typing import Final
 
-from graphfuse.codegen import vecmath_exp, vecmath_trig
+from graphfuse.codegen import vecmath_exp, vecmath_special, vecmath_trig
 from graphfuse.codegen.vecmath_emit import Code, Value, VectorFunction
 from graphfuse.codegen.vecmath_format import FORMATS, format_of, round_to_bits
 from graphfuse.codegen.vecmath_tables import F32
 
 _INF: Final = float("inf")
 _NAN: Final = float("nan")
-
-
-# --- erf ----------------------------------------------------------------------------------------
-
-
-def _erf(c: Code, x: Value) -> Value:
-    """Erf: x + x p(x^2) for small x, else 1 - 2^q(x) (after Juffa)."""
-    fmt = format_of(x)
-    a = c.at_most(x.abs(), fmt.erf_top)
-    power = c.poly(a - fmt.erf_middle if fmt.erf_middle else a, fmt.table["erfc_log2"])
-    n, bits = round_to_bits(c, power, 1.0, fmt.bias)
-    large = 1.0 - vecmath_exp.scaled(c.poly(power - n, (1.0, *fmt.table["exp2"])), bits)
-    small = c.fma(a, c.poly(a * a, fmt.table["erf"]), a)
-    return c.select(a < fmt.erf_split, small, large).with_sign_of(x)
 
 
 # --- pow ----------------------------------------------------------------------------------------
@@ -135,22 +121,29 @@ def _pow(c: Code, x: Value, y: Value) -> Value:
 
 BODIES: Final[dict[str, Callable[[Code, Value], Value]]] = {
     "exp": vecmath_exp.exp, "exp2": vecmath_exp.exp2, "expm1": vecmath_exp.expm1, "log": vecmath_exp.log,
-    "log2": vecmath_exp.log2, "log1p": vecmath_exp.log1p, "tanh": vecmath_exp.tanh, "erf": _erf,
+    "log2": vecmath_exp.log2, "log1p": vecmath_exp.log1p, "tanh": vecmath_exp.tanh, "erf": vecmath_special.erf,
     "sigmoid": vecmath_exp.sigmoid, "sin": vecmath_trig.sin, "cos": vecmath_trig.cos, "tan": vecmath_trig.tan,
     "asin": vecmath_trig.asin, "acos": vecmath_trig.acos, "atan": vecmath_trig.atan, "sinh": vecmath_exp.sinh,
     "cosh": vecmath_exp.cosh, "asinh": vecmath_exp.asinh, "acosh": vecmath_exp.acosh, "atanh": vecmath_exp.atanh,
+    "exp10": vecmath_special.exp10, "cbrt": vecmath_special.cbrt, "erfc": vecmath_special.erfc,
+    "erfinv": vecmath_special.erfinv, "lgamma": vecmath_special.lgamma,
 }  # fmt: skip
 """Functions of one argument."""
 
-FUNCTIONS: Final = (*BODIES, "pow")
+BINARY: Final[dict[str, Callable[[Code, Value, Value], Value]]] = {"pow": _pow, "hypot": vecmath_special.hypot}
+"""Functions of two arguments."""
 
-# name -> largest error in ulp (f32, f64); 0.5 would be correctly rounded
+FUNCTIONS: Final = (*BODIES, *BINARY)
+
+# name -> largest error in ulp (f32, f64); 0.5 would be correctly rounded. That of lgamma in f64 is for x > 0: below 0,
+# where it has zeros, it is the difference of two numbers, and within 4 ulp of the larger, lgamma(1 - x) mostly
 ULP: Final[dict[str, tuple[float, float]]] = {
     "exp": (1.0, 1.0), "exp2": (1.0, 1.0), "log": (1.0, 1.0), "log2": (1.1, 1.1), "log1p": (2.0, 2.0),
     "expm1": (2.0, 2.0), "tanh": (2.0, 2.0), "erf": (1.5, 3.0), "sigmoid": (2.0, 2.0), "sin": (2.0, 2.5),
     "cos": (2.0, 2.5), "tan": (4.0, 4.0), "asin": (2.5, 2.5), "acos": (1.5, 1.5), "atan": (2.0, 2.0),
     "sinh": (2.0, 2.0), "cosh": (2.0, 2.0), "asinh": (2.5, 2.5), "acosh": (2.5, 2.5), "atanh": (2.5, 2.5),
-    "pow": (1.0, 1.5),
+    "exp10": (1.5, 1.5), "cbrt": (0.6, 0.6), "hypot": (1.0, 1.0), "erfc": (3.5, 2.0), "erfinv": (2.5, 3.0),
+    "lgamma": (0.6, 2.5), "pow": (1.0, 1.5),
 }  # fmt: skip
 
 
@@ -161,6 +154,6 @@ def define(fn: str, elem: str, lanes: int) -> VectorFunction:
     assert elem in FORMATS, f"no vector maths on {elem}"
     code = Code(f"gf.{fn}.v{lanes}{elem}", elem, lanes)
     x = Value(code, "%x", elem)
-    if fn == "pow":
-        return code.function(("x", "y"), _pow(code, x, Value(code, "%y", elem)))
+    if fn in BINARY:
+        return code.function(("x", "y"), BINARY[fn](code, x, Value(code, "%y", elem)))
     return code.function(("x",), BODIES[fn](code, x))

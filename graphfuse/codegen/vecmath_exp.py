@@ -65,15 +65,19 @@ def exp_wide(c: Code, x: Value, offset: int = 0, *, none: Value | None = None) -
     return c.fma(exp_less_one(c, r), half, half) * _but(c, none, other)
 
 
+def parts_of_exp_of_minus(c: Code, x: Value, low: Value | None = None) -> tuple[Value, Value]:
+    """e and s with exp(-x - low) 2^lift = (1 + e) s, s a power of 2; x as below, and `low` little beside it."""
+    fmt = format_of(x)
+    ln2, ln2_low = fmt.parts["ln2"]
+    n, bits = round_to_bits(c, x, -fmt.parts["log2e"][0], fmt.bias + lift(x))
+    r = c.fma(n, -ln2_low, c.fma(n, -ln2, -x))
+    return exp_less_one(c, r if low is None else r - low), (bits << fmt.fraction_bits).as_float()
+
+
 def exp_of_minus(c: Code, x: Value) -> Value:
     """exp(-x) 2^lift for x >= 0 and already clamped, which is never subnormal."""
-    fmt = format_of(x)
-    lifted = lift(x)
-    ln2, ln2_low = fmt.parts["ln2"]
-    n, bits = round_to_bits(c, x, -fmt.parts["log2e"][0], fmt.bias + lifted)
-    r = c.fma(n, -ln2_low, c.fma(n, -ln2, -x))
-    scale = (bits << fmt.fraction_bits).as_float()
-    return c.fma(exp_less_one(c, r), scale, scale)
+    e, scale = parts_of_exp_of_minus(c, x)
+    return c.fma(e, scale, scale)
 
 
 def lift(x: Value) -> int:

@@ -11,6 +11,8 @@ scalar types; it knows no IR.
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -292,12 +294,40 @@ def _sigmoid(x: Array) -> Array:
     return 1.0 / (1.0 + np.exp(-x))
 
 
+def _erfinv(x: float) -> float:
+    """By quantiles of the normal distribution, which are accurate away from its middle; there one of Newton's steps."""
+    size = abs(x)
+    if not size < 1:
+        return math.copysign(math.inf, x) if size == 1 else math.nan
+    y = -_NORMAL.inv_cdf((1 - size) / 2) / math.sqrt(2)
+    if size < 0.5:
+        y -= (math.erf(y) - size) * math.exp(y * y) * math.sqrt(math.pi) / 2
+    return math.copysign(y, x)
+
+
+def _lgamma(x: float) -> float:
+    try:
+        return math.lgamma(x)
+    except (ValueError, OverflowError):  # a pole, or too large
+        return math.inf
+
+
+def _each(function: Callable[[float], float]) -> Callable[[Array], Array]:
+    """A function of Python's numbers on arrays."""
+    return np.vectorize(function, otypes=[np.float64])
+
+
+_NORMAL = statistics.NormalDist()
+
+
 TRANSCENDENTAL: dict[str, Callable[..., Array]] = {
     "pow": np.power, "atan2": np.arctan2, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log,
     "log2": np.log2, "log1p": np.log1p, "tanh": np.tanh, "erf": erf, "sigmoid": _sigmoid, "sin": np.sin,
     "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh,
     "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
     "rsqrt": lambda x: 1.0 / np.sqrt(x), "logaddexp": np.logaddexp,
+    "exp10": lambda x: np.power(10.0, x), "cbrt": np.cbrt, "hypot": np.hypot, "erfc": _each(math.erfc),
+    "erfinv": _each(_erfinv), "lgamma": _each(_lgamma),
 }  # fmt: skip
 """Computed in f64 whatever the element."""
 
@@ -310,7 +340,7 @@ FLOAT: dict[str, Callable[..., Array]] = COMPARISONS | {
     "floordiv": lambda a, b: np.floor(a / b), "floormod": np.mod, "truncmod": np.fmod,
     "max": np.maximum, "min": np.minimum, "neg": np.negative, "abs": np.abs, "sign": np.sign, "sqrt": np.sqrt,
     "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint, "isnan": np.isnan, "isinf": np.isinf,
-    "maxnum": np.fmax, "minnum": np.fmin,
+    "maxnum": np.fmax, "minnum": np.fmin, "div_rn": np.divide, "copysign": np.copysign,
 }  # fmt: skip
 """Exact or correctly rounded functions of floats; computed in f32 at least."""
 

@@ -1,16 +1,19 @@
 """Vector mathematics: accuracy against wider references, special values, and the IR's form."""
 
 import ctypes
+import json
 import math
 import warnings
 from functools import cache
+from pathlib import Path
 
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
-from graphfuse.codegen.vecmath import FUNCTIONS, ULP, define
+from graphfuse.codegen.vecmath import BINARY, FUNCTIONS, ULP, define
 from graphfuse.codegen.vecmath_emit import Code, Value, VectorFunction
+from graphfuse.interp.elementwise import TRANSCENDENTAL
 
 FLOAT = {"f32": np.float32, "f64": np.float64}
 BITS = {"f32": np.uint32, "f64": np.uint64}
@@ -18,8 +21,14 @@ LANES = {"f32": 16, "f64": 8}
 CASES = [(fn, elem) for fn in FUNCTIONS for elem in ("f32", "f64")]
 
 
+STORED = json.loads(Path(__file__).with_name("special_values.json").read_text())
+"""f64 arguments of functions that numpy lacks, results (by mpmath) and what these leave, as sums of two numbers."""
+
+BELOW_0 = STORED.pop("lgamma_below_0")
+
+
 def arity(fn: str) -> int:
-    return 2 if fn == "pow" else 1
+    return 2 if fn in BINARY else 1
 
 
 def module_text(function: VectorFunction, fn: str, elem: str, lanes: int) -> str:
@@ -107,7 +116,8 @@ def sigmoid(x: np.ndarray) -> np.ndarray:
 REFERENCE = {
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh,
     "acosh": np.arccosh, "atanh": np.arctanh, "erf": np.vectorize(math.erf, otypes=[float]),
-    "sigmoid": sigmoid, "pow": np.power,
+    "sigmoid": sigmoid, "pow": np.power, "exp10": lambda x: np.power(x.dtype.type(10), x),
+    **{name: TRANSCENDENTAL[name] for name in STORED},
 }  # fmt: skip
 
 
@@ -176,11 +186,40 @@ def pow_samples(elem: str, count: int) -> tuple[np.ndarray, np.ndarray]:
         return np.concatenate(x).astype(kind), np.concatenate(y).astype(kind)
 
 
+def hypot_samples(elem: str, count: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(6)
+    special = specials(elem)
+    x, y = (v.ravel() for v in np.meshgrid(special, special))
+    top = 126 if elem == "f32" else 1020
+    sizes = 2.0 ** rng.uniform(-top, top, count)
+    others = sizes * 2.0 ** rng.uniform(-30, 0, count)
+    return np.concatenate([x, sizes]).astype(FLOAT[elem]), np.concatenate([y, others]).astype(FLOAT[elem])
+
+
+def drawn(fn: str, elem: str, count: int) -> tuple[np.ndarray, ...]:
+    """Arguments."""
+    match fn:
+        case "pow":
+            return pow_samples(elem, count)
+        case "hypot":
+            return hypot_samples(elem, count)
+        case "erfinv":
+            x = np.random.default_rng(7).uniform(-1, 1, count).astype(FLOAT[elem])
+            return (np.concatenate([x, 1 - x.astype(FLOAT[elem]) ** 8, samples(elem, count // 10)]),)
+        case _:
+            return (samples(elem, count),)
+
+
 def worst(fn: str, elem: str, count: int) -> tuple[float, tuple[float, ...]]:
     """Largest error in ulp, and the arguments it was seen at."""
-    arguments = pow_samples(elem, count) if arity(fn) == 2 else (samples(elem, count),)
+    if fn in STORED and elem == "f64":
+        x, high, low = np.array(STORED[fn]).T
+        arguments, want = (x,), high.astype(np.longdouble) + low
+    else:
+        arguments = drawn(fn, elem, count)
+        want = reference(fn, elem, *arguments)
     got = evaluate(fn, elem, *arguments)
-    error = ulp_error(got, reference(fn, elem, *arguments), elem)
+    error = ulp_error(got, want, elem)
     at = int(np.argmax(error))
     return float(error[at]), (*(float(a[at]) for a in arguments), float(got[at]))
 
@@ -214,6 +253,21 @@ SPECIAL_RESULTS = {
     "asinh": [(-INF, -INF), (INF, INF), (NAN, NAN), (-0.0, -0.0)],
     "acosh": [(0.5, NAN), (-INF, NAN), (INF, INF), (NAN, NAN), (1.0, 0.0)],
     "atanh": [(1.0, INF), (-1.0, -INF), (2.0, NAN), (INF, NAN), (NAN, NAN), (-0.0, -0.0)],
+    "exp10": [(-INF, 0.0), (INF, INF), (NAN, NAN), (0.0, 1.0), (-0.0, 1.0), (2.0, 100.0), (1e30, INF), (-1e30, 0.0)],
+    "cbrt": [(-INF, -INF), (INF, INF), (NAN, NAN), (-0.0, -0.0), (27.0, 3.0), (-(2.0**-120), -(2.0**-40))],
+    "erfc": [(-INF, 2.0), (INF, 0.0), (NAN, NAN), (0.0, 1.0), (-0.0, 1.0), (30.0, 0.0), (-30.0, 2.0)],
+    "erfinv": [(1.0, INF), (-1.0, -INF), (1.5, NAN), (-INF, NAN), (NAN, NAN), (0.0, 0.0), (-0.0, -0.0)],
+    "lgamma": [
+        (-INF, INF),
+        (INF, INF),
+        (NAN, NAN),
+        (0.0, INF),
+        (-0.0, INF),
+        (1.0, 0.0),
+        (2.0, 0.0),
+        (-1.0, INF),
+        (-1e30, INF),
+    ],
 }
 
 
@@ -248,6 +302,25 @@ POW_RESULTS = [
 def test_special_values_of_pow(elem: str) -> None:
     x, y, want = np.array(POW_RESULTS, FLOAT[elem]).T
     assert_same(evaluate("pow", elem, x, y), want)
+
+
+@pytest.mark.parametrize("elem", ["f32", "f64"])
+def test_special_values_of_hypot(elem: str) -> None:
+    """C99 F.9.4.3: infinity beside NaN; the largest and the least number overflow and underflow nowhere."""
+    info = np.finfo(FLOAT[elem])
+    top, least = float(info.max), float(info.smallest_subnormal)
+    rows = [(3.0, -4.0, 5.0), (-INF, NAN, INF), (NAN, INF, INF), (NAN, 1.0, NAN), (-0.0, -0.0, 0.0), (top, 0.0, top),
+            (top, top, INF), (3 * least, 4 * least, 5 * least), (least, 0.0, least)]  # fmt: skip
+    x, y, want = np.array(rows, FLOAT[elem]).T
+    assert_same(evaluate("hypot", elem, x, y), want)
+
+
+def test_lgamma_below_0_is_near_the_difference_that_it_is() -> None:
+    """In f64: within 4 ulp of the larger of its terms, which is lgamma(1 - x) where that is above 1."""
+    x, want, _ = np.array(BELOW_0).T
+    terms = np.maximum(np.abs(TRANSCENDENTAL["lgamma"](1 - x)), np.abs(want))
+    off = np.abs(evaluate("lgamma", "f64", x) - want) / np.spacing(np.maximum(terms, 1))
+    assert off.max() <= 4, x[off.argmax()]
 
 
 @pytest.mark.parametrize("elem", ["f32", "f64"])

@@ -18,7 +18,7 @@ SIGNALLING = {
     "f32": np.array([0x7F800001, 0xFFBFFFFF], np.uint32),
     "f64": np.array([0x7FF0000000000001, 0xFFF7FFFFFFFFFFFF], np.uint64),
 }
-ALONE = [n for n in ew.TRANSCENDENTAL if hasattr(math, n) and n not in ("pow", "atan2")]
+ALONE = [n for n in ew.TRANSCENDENTAL if hasattr(math, n) and n not in ("pow", "atan2", "hypot")]
 """Functions of one operand that the C library has."""
 
 
