@@ -1,7 +1,7 @@
 """Emits attention: scores, softmax and the second contraction for a block of query rows; scores never leave the core.
 
     for (batch, head) and block of queries:
-      keys packed once as [depth, key] panels
+      keys packed once as [depth, key] panels; for few queries they stay as they lie, and scores are sums along depth
       for tile of query rows:
         z = pointwise(q @ k') tile by tile        -> program-local rows
         row reductions over z (max, sum of exp)   -> scalars; the exponentials stay in program-local rows
@@ -28,10 +28,17 @@ from graphfuse.blockgen.products import Depth, Product, accumulate, column_lane,
 from graphfuse.blockgen.tiling import MatmulTile, matmul_tiles
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Value, made_of
+from graphfuse.ir.types import I64
 from graphfuse.symbolic import Dim, ceildiv, floordiv, product, sym
 
+FEW_ROWS = 4
+"""Query rows, of an unknown number, that do not repay packing the keys: 12 heads of 1,024 keys of 64 f32, by hand."""
 QUERY_BLOCK = 128
 """Query rows of one program at most, in whole tiles: enough to repay packing the keys."""
+
+
+Staged = tuple[Value, Leaf]
+"""What is stored of scores, and where."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +106,22 @@ class AttentionKernel:
         extents = [*(self.shape[i] for i in self.roles.outer), blocks]
         grid, (*at, row_block) = programs(kernel, extents)
         self.at = tuple(at)
-        packed = self._pack_keys() if self.tile.rows > 2 or self._turned() else None
         block_rows = None if whole else (row_block, block_of)
-        for_row_tiles(kernel, self.rows, self.tile.rows, block_rows, lambda row, h, _: self._row_tile(row, h, packed))
+
+        def few() -> None:
+            for_row_tiles(kernel, self.rows, 1, block_rows, lambda row, *_: self._row_tile(row, 1, self._sum_scores))
+
+        def many() -> None:
+            packed = self._pack_keys() if self.tile.rows > 2 or self._turned() else None
+            scores = partial(self._multiply_scores, packed)
+            tile = self.tile.rows
+            for_row_tiles(kernel, self.rows, tile, block_rows, lambda row, h, _: self._row_tile(row, h, scores))
+
+        if isinstance(self.rows, int) or not self._are_summed():
+            many()
+        else:
+            are_few = kernel.ev.emit(block.lt, kernel.ev.index(self.rows), kernel.ev.const(FEW_ROWS, I64))
+            kernel.ev.branch(are_few, few, lambda _: many())
         depth = product(self.roles.scores.depth)
         total = positions(self.shape) * depth
         per_program = (self.rows if whole else block_of) * self.keys * depth
@@ -156,13 +176,13 @@ class AttentionKernel:
 
     # one tile of query rows
 
-    def _row_tile(self, row: Dim, height: int, packed: Leaf | None) -> None:
+    def _row_tile(self, row: Dim, height: int, scores: Callable[[Dim, int, Staged], None]) -> None:
+        """`scores(row, height, staged)` emits the loop that makes them."""
         ev = self.kernel.ev
         outer, ev.leaves = ev.leaves, dict(ev.leaves)
         staged = self.reduces[0].operands[0]
         z = self._local(staged, row, height)
-        panels = ceildiv(self.keys, self.width)
-        ev.loop("q", panels, lambda q, _: self._score_tile(q, row, height, staged, z, packed))
+        scores(row, height, (staged, z))
         ev.leaves[staged] = z
         probabilities = self.roles.output.lhs
         p = self._local(probabilities, row, height)
@@ -180,19 +200,61 @@ class AttentionKernel:
         shape = (*self.shape[:-1], self.padded)
         return Leaf(pointer, tuple(strides), shape, -row * self.padded)
 
-    def _score_tile(self, q: Dim, row: Dim, height: int, staged: Value, z: Leaf, packed: Leaf | None) -> None:
-        """One register tile of scores, taken through the pointwise ops before the first reduction, stored locally."""
-        ev, space, work = self.kernel.ev, self.kernel.space, self.roles.scores
-        rows, row = lane_over(space, height, row)
-        lanes, key = column_lane(self.kernel, self.keys, self.width, q * self.width)
-        index = self._index(row, key)
-        source = None if packed is None else _packed_at(packed, q, sym(lanes.name))
-        acc = ev.cast(accumulate(self.kernel, work, index, rows, lanes, self._depth(), source), self.elem)
+    def _multiply_scores(self, packed: Leaf | None, row: Dim, height: int, to: Staged) -> None:
+        """Register tiles of scores."""
+        kernel, work = self.kernel, self.roles.scores
+        rows, row = lane_over(kernel.space, height, row)
+
+        def panel(q: Dim, _: Carried) -> None:
+            lanes, key = column_lane(kernel, self.keys, self.width, q * self.width)
+            index = self._index(row, key)
+            source = None if packed is None else _packed_at(packed, q, sym(lanes.name))
+            self._stage(accumulate(kernel, work, index, rows, lanes, self._depth(), source), index, rows, lanes, to)
+
+        kernel.ev.loop("q", ceildiv(self.keys, self.width), panel)
+
+    def _sum_scores(self, row: Dim, height: int, to: Staged) -> None:
+        """Scores of one row by a vector of keys at a time: products along depth, then their sums."""
+        kernel, ev, work, n = self.kernel, self.kernel.ev, self.roles.scores, self.lanes
+        elem = accumulator(self.elem)
+        (depth,) = work.depth
+        rows, of_lane = lane_over(kernel.space, height, row)
+
+        def some(t: Dim, _: Carried) -> None:
+            lanes, key = column_lane(kernel, self.keys, n, t * n)
+            index = self._index(row, key)
+
+            def step(c: Dim, carried: Carried) -> list[Value]:
+                along, k = lane_over(kernel.space, n, c * n)
+                with ev.lanes_as(lanes, along):
+                    factors = (
+                        ev.value(work.lhs, work.lhs_at(index, (k,))),
+                        ev.value(work.rhs, work.rhs_at(index, (k,))),
+                    )
+                    a, b = (ev.shaped(ev.cast(v, elem), (n, n)) for v in factors)
+                return [ev.emit(block.add, carried[0], ev.emit(block.mul, a, b))]
+
+            (total,) = ev.loop("c", floordiv(depth, n), step, (ev.const(0.0, elem, (n, n)),))
+            sums = ev.emit(block.reshape, ev.emit(block.reduce, total, axis=1, kind="sum"), shape=(height, n))
+            self._stage(sums, self._index(of_lane, key), rows, lanes, to)
+
+        ev.loop("q", ceildiv(self.keys, n), some)
+
+    def _are_summed(self) -> bool:
+        """Whether scores of few rows are sums of whole vectors along depth."""
+        depth = self.roles.scores.depth
+        is_whole = len(depth) == 1 and isinstance(depth[0], int) and depth[0] % self.lanes == 0
+        return is_whole and accumulator(self.elem).is_float and self._turned() > 0
+
+    def _stage(self, scores: Value, index: Index, rows: Lane, lanes: Lane, to: Staged) -> None:
+        """Take a tile of scores through the pointwise ops before the first reduction, and store it locally."""
+        ev, space, (staged, z) = self.kernel.ev, self.kernel.space, to
+        acc = ev.cast(scores, self.elem)
         with ev.lanes_as(rows, lanes):
             ev.tiles[self.first.result] = (space.position(tuple(index), self.shape), acc)
             got = ev.shaped(ev.value(staged, index), ev.full_shape())
             del ev.tiles[self.first.result]
-        with ev.lanes_as(rows, Lane(lanes.name, self.width)):
+        with ev.lanes_as(rows, Lane(lanes.name, lanes.extent)):
             ev.store(z, index, got)
 
     def _softmax_row(self, row: Dim, p: Leaf) -> None:
@@ -239,7 +301,8 @@ class AttentionKernel:
 
     def _values(self, row: Dim, height: int) -> None:
         columns = shape_of(self.roles.output.result)[-1]
-        vectors = min(2, max(1, -(-columns // self.lanes))) if isinstance(columns, int) else 2
+        most = max(2, 8 // height)  # sums that do not wait for each other
+        vectors = min(most, max(1, -(-columns // self.lanes))) if isinstance(columns, int) else 2
         width = _width(columns, vectors, self.lanes)
         panels = ceildiv(columns, width)
         self.kernel.ev.loop("q", panels, lambda q, _: self._value_tile(q, row, height, width, columns))
