@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable
 
@@ -11,15 +10,14 @@ from graphfuse.dialects.effects import conversions
 from graphfuse.errors import VerifyError
 from graphfuse.frontends.tc import ast
 from graphfuse.frontends.tc import typed as t
-from graphfuse.frontends.tc.check_base import bound
 from graphfuse.frontends.tc.check_expr import ExprChecker, roots
 from graphfuse.frontends.tc.convert import broadcast, converted, to_elem
+from graphfuse.frontends.tc.number_builtins import NUMBER_FUNCTIONS
 from graphfuse.frontends.tc.tile_builtins import TILE_FUNCTIONS
 from graphfuse.frontends.tc.types import (
     BOOL,
     FLOAT,
     INT,
-    UINT,
     VOID,
     Arith,
     Element,
@@ -27,23 +25,9 @@ from graphfuse.frontends.tc.types import (
     Tile,
     Void,
     broadcast_shapes,
-    common,
-    promoted,
     with_shape,
 )
 
-# names of C's maths library to functions of the block dialect; each also exists with C's suffix f
-_FLOAT_FUNCTIONS = {
-    name: name
-    for name in (
-        "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan",
-        "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "floor", "ceil", "trunc", "sigmoid", "atan2", "pow",
-        "isnan", "isinf", "fma",
-    )
-} | {"rint": "round", "nearbyint": "round", "fabs": "abs", "fmin": "minnum", "fmax": "maxnum"}  # fmt: skip
-_ARITY = {"atan2": 2, "pow": 2, "fmin": 2, "fmax": 2, "fma": 3}
-FLOAT_FUNCTIONS = _FLOAT_FUNCTIONS | {f"{name}f": op for name, op in _FLOAT_FUNCTIONS.items()}
-_INT_FUNCTIONS = {"mulhi": "mulhi", "umulhi": "mulhi", "popcount": "popcount", "popc": "popcount", "clz": "clz"}
 _CHANGES = ("add", "sub", "and", "or", "xor", "min", "max", "cas")
 _ATOMICS = {f"atomic_{kind}": kind for kind in _CHANGES} | {"atomic_xchg": "exchange", "f32_atomic_add": "add"}
 _OLD_ATOMIC = re.compile(r"atomic_add_(float|half|double|int)_\d+x\d+\Z")
@@ -150,78 +134,12 @@ def _grid(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t
     return t.Grid(node.at, INT, "program_id" if name == "get_program_id" else "num_programs", axis)
 
 
-def _same_numbers(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> tuple[list[t.Expr], Arith]:
-    """Arguments as numbers of one type and shape, as an operator's operands."""
-    given = enumerate(zip(args, node.args, strict=True))
-    elems = [c.number(x, arg, f"argument {i} of {name}") for i, (x, arg) in given]
-    # literals without a suffix take the type of the others, if that is a floating type
-    firm = [e for x, e in zip(args, elems, strict=True) if not (isinstance(x, t.Const) and x.weak)]
-    elem = functools.reduce(common, firm or [FLOAT])
-    if len(firm) < len(args) and not elem.is_float:
-        elem = FLOAT
-    shape = c.joint_shape(node, f"arguments of {name}: ", *args)
-    elem = promoted(elem)
-    return [broadcast(to_elem(x, elem), shape) for x in args], elem
-
-
-def _float_function(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
-    op = FLOAT_FUNCTIONS[name]
-    args, elem = _same_numbers(c, node, name, args)
-    if not elem.is_float:
-        args = [to_elem(x, FLOAT) for x in args]
-        elem = FLOAT
-    out = BOOL if op in ("isnan", "isinf") else elem
-    return t.Function(node.at, with_shape(out, args[0].shape), op, tuple(args))
-
-
-def _int_function(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
-    op = _INT_FUNCTIONS[name]
-    args, elem = _same_numbers(c, node, name, args)
-    if elem.is_float:
-        c.fail("arguments", f"{name}: expected integers, found {args[0].type}", node)
-    if name == "umulhi":
-        elem = UINT if elem.bits == 32 else elem
-        args = [to_elem(x, elem) for x in args]
-    return t.Function(node.at, with_shape(elem, args[0].shape), op, tuple(args))
-
-
-def _abs(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
-    args, elem = _same_numbers(c, node, name, args)
-    if not elem.is_float and not elem.signed:
-        return args[0]
-    return t.Function(node.at, args[0].type, "abs", tuple(args))
-
-
-def _extreme(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
-    if all(isinstance(x, t.Const) for x in args):
-        a, b = (x for x in args if isinstance(x, t.Const))
-        smaller = a.value < b.value
-        chosen = a if smaller == (name == "min") else b
-        return to_elem(chosen, c.common(a, b)) if not (a.weak and b.weak) else chosen
-    args, elem = _same_numbers(c, node, name, args)
-    op = f"{name}num" if elem.is_float else name
-    return t.Function(node.at, args[0].type, op, tuple(args))
-
-
 def _select(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
     condition = c.boolean(args[0], node.args[0])
     then, other = c.arms(args[1], args[2], node, name)
     shape = c.joint_shape(node, f"condition of {name}: ", condition, then)
     then, other = broadcast(then, shape), broadcast(other, shape)
     return t.Select(node.at, then.type, broadcast(condition, shape), then, other)
-
-
-def _cdiv(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
-    operands, elem = _same_numbers(c, node, name, args)
-    if elem.is_float:
-        c.fail("arguments", f"{name}: expected integers, found {args[0].type} and {args[1].type}", node)
-    a, b = operands
-
-    def quotient(divisor: t.Expr) -> t.Expr:
-        above = c.binary("-", c.binary("+", a, divisor, node), t.Const(node.at, INT, 1), node)
-        return c.binary("/", above, divisor, node)
-
-    return quotient(b) if isinstance(b, t.Const) else bound(b, node.at, quotient)
 
 
 def _dot(c: BuiltinChecker, node: ast.Call) -> t.Expr:
@@ -296,12 +214,10 @@ def _barrier(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -
 
 _HANDLERS: dict[str, tuple[Handler, int, int]] = {
     **dict.fromkeys(("get_program_id", "get_num_programs", "get_num_program"), (_grid, 1, 1)),
-    **{name: (_float_function, n, n) for name in FLOAT_FUNCTIONS for n in [_ARITY.get(name.removesuffix("f"), 1)]},
-    **{name: (_int_function, n, n) for name, op in _INT_FUNCTIONS.items() for n in [2 if op == "mulhi" else 1]},
     **{name: (_atomic, n, n + 1) for name, kind in _ATOMICS.items() for n in [3 if kind == "cas" else 2]},
-    **dict.fromkeys(("min", "max"), (_extreme, 2, 2)),
     **dict.fromkeys(("select", "where"), (_select, 3, 3)),
-    "abs": (_abs, 1, 1), "cdiv": (_cdiv, 2, 2), "__debug_barrier": (_barrier, 0, 0),
+    "__debug_barrier": (_barrier, 0, 0),
+    **NUMBER_FUNCTIONS,
 }  # fmt: skip
 """What checks each function, and how many arguments it takes at least and at most."""
 BUILTINS = frozenset((*_HANDLERS, *TILE_FUNCTIONS, "printf", "assert", "dot"))
