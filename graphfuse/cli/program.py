@@ -31,6 +31,7 @@ VERBS = {
     "run": "Run a model or an artifact once.",
     "generate": "Continue texts by a language model.",
     "bench": "Time a model, alone or beside ONNX Runtime.",
+    "profile": "Time each kernel of a model, the slowest first.",
     "verify": "Compare a model with ONNX Runtime and its regions with the interpreter.",
     "inspect": "Show what an artifact is made of.",
     "kernel": "Compile, check, run or tune a kernel written in Triton-C.",

@@ -10,6 +10,7 @@ import sys
 import xml.dom.minidom
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -159,6 +160,34 @@ def test_inspect_html_is_one_well_formed_page(capsys, artifact, tmp_path):
     assert "first run" not in text  # an artifact is code, which is not run to be looked at
     prints(capsys, "inspect", artifact, "--html", tmp_path / "m.html", "--profile")
     assert "first run" in (tmp_path / "m.html").read_text()
+
+
+def test_a_profile_has_every_kernel_once_slowest_first(capsys, wide):
+    out = prints(capsys, "profile", wide, "--dim", "batch=64", "--rounds", "3", "--top", "1")
+    head, row, rest = (out.splitlines()[i] for i in (1, 2, 3))
+    assert head.split()[:3] == ["kernel", "from", "median"] and "_0" in row and rest.startswith("and 1 more, ")
+    assert "3 runs" in out and " in 2 launches" in out and "Gflop/s and moves" in out
+    facts = json.loads(prints(capsys, "profile", wide, "--dim", "batch=64", "--rounds", "3", "--json"))
+    medians = [k["median_us"] for k in facts["kernels"]]
+    assert medians == sorted(medians, reverse=True)
+    assert {launch for k in facts["kernels"] for launch in k["launches"]} == {0, 1}
+    by_kind = {k["kind"]: k for k in facts["kernels"]}
+    assert by_kind["contraction"]["flops"] == 2 * 64 * 256 * 256
+    assert by_kind["reduction"]["nbytes"] == 2 * 64 * 256 * 4
+    assert all(k["gbytes"] * k["median_us"] * 1e3 == pytest.approx(k["nbytes"]) for k in facts["kernels"])
+
+
+def test_launches_of_a_kernel_are_one_row(capsys, artifact):
+    facts = json.loads(prints(capsys, "profile", artifact, "--dim", "n=64", "--rounds", "2", "--json"))
+    assert sorted(len(k["launches"]) for k in facts["kernels"]) == [1, 3]
+    assert facts["rounds"] == 2 and facts["wall_us"] > 0
+
+
+def test_a_profile_is_a_trace_of_launches_behind_each_other(capsys, artifact, tmp_path):
+    prints(capsys, "profile", artifact, "--rounds", "2", "--trace", tmp_path / "t.json")
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    assert [e["args"]["launch"] for e in events] == [0, 1, 2, 3] and {e["ph"] for e in events} == {"X"}
+    assert all(a["ts"] + a["dur"] == pytest.approx(b["ts"]) for a, b in pairwise(events))
 
 
 def test_times_stand_beside_the_least_there_could_be(capsys, artifact):
@@ -407,6 +436,7 @@ BAD_RUNS = [
     (("compile", "{gfx}", "--recompile", "-o", "{gfx}"), 2, "error: -o: expected another file"),
     (("compile", "{onnx}", "--kernels", "{dir}", "-o", "{dir}/k.tc"), 2, "error: -o: expected another file"),
     (("compile", "{onnx}", "--kernels", "{dir}", "-o", "{dir}/k.h"), 2, "error: -o: expected another file"),
+    (("profile", "{onnx}", "--trace", "{onnx}"), 2, "error: --trace: expected another file"),
     (("inspect", "{onnx}", "--html", "{onnx}"), 2, "error: --html: expected another file"),
     (("inspect", "{dir}/apart.onnx", "--html", "{dir}/w.bin"), 2, "error: --html: expected another file"),
     (("inspect", "{gfx}", "--html", "{gfx}"), 2, "error: --html: expected another file"),
