@@ -6,12 +6,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, NoReturn
 
 from graphfuse.dialects import block, effects
 from graphfuse.errors import Loc
 from graphfuse.frontends.tc import typed as t
 from graphfuse.frontends.tc.diagnostics import Reporter, StopError
+from graphfuse.frontends.tc.philox import Random
 from graphfuse.frontends.tc.tokens import Token
 from graphfuse.frontends.tc.types import Arith, Pointer, Type, Void, elem_of
 from graphfuse.ir.core import Attr, Builder, Op, OpDef, Value
@@ -267,6 +269,18 @@ class ExprLowering(ABC):
         kind = block.fma if x.name == "fma" else block.ELEMENTWISE[x.name]
         return self.emit(kind, *map(self.value, x.args), at=x.at)
 
+    def _random(self, x: t.Random) -> Lowered:
+        random = Random(partial(self.emit, at=x.at), x.shape)
+        seed, offset = self.value(x.seed), self.value(x.offset)
+        words = random.words(seed, offset, None if x.subsequence is None else self.value(x.subsequence))
+        match x.kind:
+            case "philox":
+                return words[x.word]
+            case "rand":
+                return random.uniform(words[0])
+            case _:
+                return random.normal(words[0], words[1])
+
     def _pointer_add(self, x: t.PointerAdd) -> Lowered:
         p = self.pointer(x.pointer)
         hint = self.hint
@@ -419,7 +433,7 @@ class ExprLowering(ABC):
         t.Function: _function, t.PointerAdd: _pointer_add, t.PointerDiff: _pointer_diff, t.Select: _select,
         t.Range: _range, t.Dot: _dot, t.Accumulate: _accumulate, t.Load: lambda self, x: self._load(x),
         t.Store: _store, t.Atomic: _atomic, t.Grid: _grid, t.Assume: _assume, t.Call: lambda self, x: self.call(x),
-        t.Barrier: _effect, t.Print: _effect, t.Assert: _effect,
+        t.Barrier: _effect, t.Print: _effect, t.Assert: _effect, t.Random: _random,
     }  # fmt: skip
 
 

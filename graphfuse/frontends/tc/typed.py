@@ -178,6 +178,16 @@ class Function(Node):
     args: tuple[Expr, ...]
 
 
+class Random(Node):
+    """Random numbers of a counter: `philox` gives one of four words, `rand` uniform and `randn` normal numbers."""
+
+    kind: str
+    word: int
+    seed: Expr
+    offset: Expr
+    subsequence: Expr | None
+
+
 class PointerAdd(Node):
     """A pointer some elements further on; the offset is an integer of the same shape."""
 
@@ -289,6 +299,7 @@ Expr: TypeAlias = (
     Const | Read | Let | Sequence | Assign | Convert | Bitcast | PointerCast | Splat | Broadcast | Reshape | Transpose
     | Reduce | Scan | Unary | Binary | Function | PointerAdd | PointerDiff | Select | Range | Dot | Accumulate | Load
     | Store | Atomic | Grid | Assume | Call | Barrier | Print | Assert
+    | Random
 )  # fmt: skip
 
 
