@@ -486,4 +486,4 @@ func @main(%x: tensor<3x70xf16>) {
   return(%v, %i)
 }
 """
-    assert "gpu.sort" in kernels(text, numerics, Target.parse("cuda:sm_90a"))
+    assert "block.sort" in kernels(text, numerics, Target.parse("cuda:sm_90a"))

@@ -29,7 +29,7 @@ from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, across
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.sort_keys import Keys, SortKeys
-from graphfuse.dialects import block, gpu, graph
+from graphfuse.dialects import block, graph, moves
 from graphfuse.ir.core import Func, Op, Value, attr_int, tile_of
 from graphfuse.ir.types import I64
 from graphfuse.symbolic import Dim, ceildiv
@@ -171,7 +171,7 @@ class _TopK:
         return self._sorted(tuple(ev.emit(block.reshape, key, shape=joined) for key in keys))
 
     def _sorted(self, keys: Keys, *, falling: bool = False) -> Keys:
-        return self.kernel.ev.builder.op(gpu.sort, *keys, axis=self._along, count=self.count, falling=falling).results
+        return self.kernel.ev.builder.op(moves.sort, *keys, axis=self._along, count=self.count, falling=falling).results
 
     def _keys(self, lanes: Sequence[Lane], position: Dim, after: Carried = ()) -> Keys:
         """A part of a line, or several parts; what does not count comes last."""

@@ -13,9 +13,19 @@ from typing import TypeAlias
 
 from graphfuse.codegen import arith, control, debug, index, pointers
 from graphfuse.codegen.expand import expand, expand_words, quiet
+from graphfuse.codegen.expand_moves import expand_moves
 from graphfuse.codegen.kernel import PointerValue, memory_type
 from graphfuse.codegen.lowered import LoweredModule
-from graphfuse.cpu import lower_dot, lower_dot_words, lower_effects, lower_memory, lower_scan, lower_shape
+from graphfuse.cpu import (
+    lower_dot,
+    lower_dot_words,
+    lower_effects,
+    lower_memory,
+    lower_moves,
+    lower_scan,
+    lower_shape,
+    lower_sort,
+)
 from graphfuse.cpu.kernel import Kernel
 from graphfuse.cpu.windows.loops import loop_over_windows
 from graphfuse.dialects import block
@@ -30,7 +40,8 @@ from graphfuse.targets import Target
 from graphfuse.targets.cpu import WORD_FEATURES, multiplies_words
 
 FAMILIES = (
-    arith, control, index, lower_dot, lower_dot_words, lower_effects, lower_memory, lower_scan, lower_shape, pointers,
+    arith, control, index, lower_dot, lower_dot_words, lower_effects, lower_memory, lower_moves, lower_scan,
+    lower_shape, lower_sort, pointers,
 )  # fmt: skip
 """Modules that fill the tables of lowerings."""
 
@@ -64,7 +75,7 @@ def cpu_passes(target: Target) -> tuple[Pass, ...]:
     """What runs on every block function before it is lowered."""
     windows = loop_over_windows.given(vector_bytes=target.vector_bytes, registers=target.registers)
     words = expand_words.given(but=",".join(e for e in WORD_FEATURES if multiplies_words(target, e)))
-    return quiet, words, windows, expand
+    return quiet, expand_moves.given(but="take,cat"), words, windows, expand
 
 
 def compile_object(lowered: Lowered) -> bytes:

@@ -73,10 +73,10 @@ def lower_reshape(kernel: Kernel, op: Op) -> None:
     if (shape[-1] if shape else 1) == tile.columns:
         kernel.set(op, tile.vectors, tile.scalars)
         return
-    _pick(kernel, op, tile, range(math.prod(shape)))
+    pick(kernel, op, tile, range(math.prod(shape)))
 
 
-def _pick(kernel: Kernel, op: Op, tile: TileValue, positions: Sequence[int]) -> None:
+def pick(kernel: Kernel, op: Op, tile: TileValue, positions: Sequence[int]) -> None:
     """The result from the operand's row-major position of each element."""
     scalars = {i: tile.scalars[p] for i, p in enumerate(positions) if p in tile.scalars}
     sources = [(tile.scalars[p], 0) if p in tile.scalars else tile.locate(p) for p in positions]
@@ -101,7 +101,7 @@ def lower_trans(kernel: Kernel, op: Op) -> None:
         kernel.set(op, transpose_matrices(kernel, tile.vectors, tile.shape))
         return
     strides = [math.prod(tile.shape[i + 1 :]) for i in order]
-    _pick(
+    pick(
         kernel, op, tile,
         [sum(i * s for i, s in zip(index, strides, strict=True)) for index in itertools.product(*map(range, shape))],
     )  # fmt: skip

@@ -3,7 +3,8 @@
 A block function's parameters are pointers to the tensors it reads and writes, and scalars; those that are i64 are
 symbols, named as they are. Its attribute `grid` is the number of programs, or up to three numbers; without it the grid
 is given at launch. Offsets and strides count elements. Control flow (`for`, `while`, `if`) is structured and lives in
-`control.py`; atomics, barriers and what serves debugging in `effects.py`.
+`control.py`; atomics, barriers and what serves debugging in `effects.py`; what moves and orders elements in
+`moves.py`.
 
 What a function promises of its parameters are attributes by name: `assume = [["n", 16], ["x", 16]]` what numbers, and
 addresses in bytes, are divisible by; `readonly`, `writeonly` and `noalias` list pointers. A function with `assume`

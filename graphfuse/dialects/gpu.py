@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphfuse.dialects.block import pointer_of
-from graphfuse.dialects.operands import axis_of, yielded_by
+from graphfuse.dialects.operands import yielded_by
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Block, Trait, opdef
 from graphfuse.ir.layout import LinearLayout
@@ -40,26 +40,6 @@ def short(x: Type, *, function: str) -> Type:
     if function not in (*SHORT, "exp2"):
         raise VerifyError(f"function must be one of {', '.join(SHORT)}, exp2, got {function}")
     return x
-
-
-@opdef("gpu.sort", Trait.PURE)
-def sort(
-    *keys: Type, axis: int, count: int, falling: bool = False, layout: LinearLayout | None = None
-) -> tuple[Type, ...]:
-    """The `count` least along `axis` in order, `falling` the largest of them first.
-
-    Keys are signed integers, of which later ones decide where those before are equal. Sizes are powers of two.
-    """
-    tiles = [t for t in keys if isinstance(t, Tile) and t.elem in (I32, I64)]
-    if not tiles or len(tiles) < len(keys) or len({t.shape for t in tiles}) > 1:
-        raise VerifyError(f"operands must be tiles of i32 or i64 of one shape, got {', '.join(map(str, keys))}")
-    shape = tiles[0].shape
-    axis_of(axis, len(shape))
-    if shape != tiles[0].padded_shape:
-        raise VerifyError(f"sizes must be powers of two, got {tiles[0]}")
-    if not 0 < count <= shape[axis] or count & count - 1:
-        raise VerifyError(f"count must be a power of two, at most {shape[axis]}, got {count}")
-    return tuple(Tile((*shape[:axis], count, *shape[axis + 1 :]), t.elem, layout) for t in tiles)
 
 
 # shared memory and barriers: a `shared<...>` value is a ring of buffers, or of mbarriers; a *slot* says where in a

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from graphfuse.codegen import control as shared
-from graphfuse.dialects import block, control, effects, gpu
+from graphfuse.dialects import block, control, effects, gpu, moves
 from graphfuse.gpu.kernel import STAGING, Kernel, lowers
 from graphfuse.ir.core import Block, Op, attr_dim, attr_dims, attr_int, attr_strs, tile_of, walk
 from graphfuse.ir.types import Ptr
 from graphfuse.symbolic import substitute, sym
 
 ATOMICS = (effects.atomic, effects.atomic_cas)
-STAGED = (gpu.convert_layout, gpu.sort, block.reduce, block.scan, block.dot)
+STAGED = (gpu.convert_layout, moves.sort, block.reduce, block.scan, block.dot)
 """Ops that may pass data between threads through staging memory."""
 
 

@@ -1,4 +1,4 @@
-"""`gpu.sort`: a bitonic network, whose pairs meet in registers; in lanes, where a thread has one element.
+"""`block.sort`: a bitonic network, whose pairs meet in registers; in lanes, where a thread has one element.
 
 Elements have numbers along the axis, in any order at first. Runs of 2, 4, 8, ... of them become sorted by comparing
 those that differ in one bit of their numbers, from the highest bit of a run down; neighbouring runs rise and fall in
@@ -11,15 +11,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from graphfuse.codegen.kernel import integer
-from graphfuse.dialects import gpu
+from graphfuse.codegen.kernel import integer, literal, register_type
+from graphfuse.dialects import moves
 from graphfuse.gpu.convert import Conversion, plan
 from graphfuse.gpu.kernel import Kernel, ThreadTile, layout_of, lowers
 from graphfuse.gpu.lower_convert import convert
+from graphfuse.gpu.lower_reduce import masked
 from graphfuse.gpu.transforms.scan_layouts import scan_layout
 from graphfuse.gpu.words import butterfly, shuffled
 from graphfuse.ir.core import Op, attr_int, tile_of
-from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout, log2, tile_outs
+from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout, tile_outs
+from graphfuse.ir.types import Scalar
 from graphfuse.llvm.module import Reg
 
 Place = tuple[str, int]
@@ -28,19 +30,26 @@ ALL = -1
 """Stands for a bit that all numbers have."""
 
 
-@lowers(gpu.sort)
+@lowers(moves.sort)
 def lower_sort(kernel: Kernel, op: Op) -> None:
     """Each operand's registers, sorted together, in the layout of the results."""
-    network = _Network(kernel, [kernel.tile(v) for v in op.operands], attr_int(op, "axis"))
-    network.run(log2(attr_int(op, "count")), ALL if op.attrs.get("falling") else None)
+    axis, tiles = attr_int(op, "axis"), [kernel.tile(v) for v in op.operands]
+    keys = [masked(kernel, t, axis, t.vectors, _most(t.elem)) for t in tiles]
+    network = _Network(kernel, tiles, keys, axis)
+    network.run((attr_int(op, "count") - 1).bit_length(), ALL if op.attrs.get("falling") else None)
     for value, registers in zip(op.results, network.in_layout(layout_of(tile_of(op.results[0]))), strict=True):
         kernel.values[value] = kernel.make(value.type, registers)
+
+
+def _most(elem: Scalar) -> Reg:
+    """What lies beyond the axis comes last."""
+    return Reg(literal(elem.limits[1], elem), register_type(elem))
 
 
 class _Network:
     """What moves which bit of the elements' numbers, and the keys as they are held."""
 
-    def __init__(self, kernel: Kernel, tiles: Sequence[ThreadTile], axis: int) -> None:
+    def __init__(self, kernel: Kernel, tiles: Sequence[ThreadTile], keys: Sequence[Sequence[Reg]], axis: int) -> None:
         self.kernel = kernel
         self.bits = [t.elem.bits for t in tiles]
         layout = tiles[0].layout
@@ -48,7 +57,7 @@ class _Network:
         used = [b for b in start.columns if b]
         if any(b & b - 1 for b in used) or len(set(used)) < len(used):
             start = scan_layout(layout.shape, axis, 1, layout.size(WARP)).distinct_registers()
-        self.keys = self._moved([t.vectors for t in tiles], layout, start)
+        self.keys = self._moved(keys, layout, start)
         below = sum(b for _, b in layout.outs[axis + 1 :])
         self.first, self.count = 1 << below, layout.outs[axis][1]
         self.images: dict[Place, int] = {(n, i): b for n, bases in start.ins for i, b in enumerate(bases)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphfuse.codegen.expand import expand, quiet
+from graphfuse.codegen.expand_moves import expand_moves
 from graphfuse.errors import TargetError
 from graphfuse.gpu.lower import Lowered, lower
 from graphfuse.gpu.transforms.assign_layouts import assign_layouts
@@ -33,6 +34,7 @@ def gpu_passes(func: Func, target: Target | None = None) -> tuple[Pass, ...]:
     return (
         quiet,
         *(FOR_ARCH.get(target.cpu, ()) if target and one_axis else ()),
+        expand_moves,
         expand,
         pipeline_loads.given(shared_bytes=room),
         whole_loads,

@@ -23,6 +23,7 @@ from graphfuse.findings import Finding, FoundError
 from graphfuse.interp import effects as effects_interp
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp import gpu as gpu_interp
+from graphfuse.interp import moves as moves_interp
 from graphfuse.interp.arrays import reduce_array, scan_array, widened
 from graphfuse.interp.elementwise import Array
 from graphfuse.interp.memory import Context, Pointer, Semantics, attr, elementwise, read, write
@@ -432,6 +433,7 @@ SEMANTICS: dict[OpDef, Semantics] = {
     block.reduce: _reduce,
     block.arg_reduce: _arg_reduce,
     block.scan: _scan,
+    **moves_interp.SEMANTICS,
     **gpu_interp.SEMANTICS,
     gpu.copy_async: _copy_async,
 }

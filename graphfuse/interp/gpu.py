@@ -307,17 +307,9 @@ def _nothing(_: Context, _op: Op) -> None:
     """Of a thing that is never begun without being done."""
 
 
-def _sort(_: Context, op: Op, *keys: Array) -> tuple[Array, ...]:
-    axis, count = attr(op, "axis"), attr(op, "count")
-    order = np.lexsort(keys[::-1], axis).take(np.arange(count), axis)
-    sorted_ = (np.take_along_axis(x, order, axis) for x in keys)
-    return tuple(np.flip(x, axis) if attr(op, "falling") else x for x in sorted_)
-
-
 SEMANTICS: dict[OpDef, Callable[..., Any]] = {
     gpu.convert_layout: lambda _context, _op, x: x,
     gpu.short: _short,
-    gpu.sort: _sort,
     gpu.shared_alloc: _shared_alloc,
     gpu.barriers: _barriers,
     gpu.advance: _advance,

@@ -13,7 +13,7 @@ SORT = """
 func @k(PARAMS, OUTS) {grid = 1, warps = WARPS} {
   %zero = block.const() {elem = i64, value = 0} : i64
   LOADS
-  RESULTS = gpu.sort(KEYS) {axis = AXIS, count = COUNT, falling = FALLING} : TYPES
+  RESULTS = block.sort(KEYS) {axis = AXIS, count = COUNT, falling = FALLING} : TYPES
   STORES
   return()
 }

@@ -20,8 +20,6 @@ func @copies(%x: ptr<f32>, %out: ptr<f32>, %n: i64) {grid = 1, warps = 1} dims (
   %e = gpu.short(%d) {function = "exp"} : tile<16x16xf32, #l0>
   %f = gpu.short(%e) {function = "sigmoid"} : tile<16x16xf32, #l0>
   %g = gpu.short(%f) {function = "exp2"} : tile<16x16xf32, #l0>
-  %keys = block.const() {elem = i32, shape = [16, 16], value = 1} : tile<16x16xi32>
-  %first = gpu.sort(%keys) {axis = 1, count = 4, falling = true} : tile<16x4xi32>
   %h = gpu.part(%g) {layout = #l2, start = [8, 0]} : tile<8x16xf32, #l2>
   gpu.next_launch()
   block.store_view(%out, %zero, %h) {strides = [16, 1]}

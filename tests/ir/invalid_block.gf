@@ -154,7 +154,7 @@ func @f(%a: tile<4x8xf32>) {
 }
 // -----
 func @f(%a: tile<4x8xf32>) {
-  %r = block.reduce(%a) {axis = 1, kind = "mean"} : tile<4xf32>  // error: block.reduce: kind must be one of sum, prod, max, min, any, all, logaddexp, maxnum, minnum, xor, got mean
+  %r = block.reduce(%a) {axis = 1, kind = "mean"} : tile<4xf32>  // error: block.reduce: kind must be one of sum, prod, max, min, any, all, logaddexp, maxnum, minnum, and, or, xor, got mean
   return()
 }
 // -----

@@ -21,21 +21,6 @@ func @f(%x: f32) {
   return()
 }
 // -----
-func @f(%x: tile<16xi32>, %y: tile<16xf32>) {
-  %r, %s = gpu.sort(%x, %y) {axis = 0, count = 4} : tile<4xi32>, tile<4xf32>  // error: gpu.sort: operands must be tiles of i32 or i64 of one shape, got tile<16xi32>, tile<16xf32>
-  return()
-}
-// -----
-func @f(%x: tile<12xi32>) {
-  %r = gpu.sort(%x) {axis = 0, count = 4} : tile<4xi32>  // error: gpu.sort: sizes must be powers of two, got tile<12xi32>
-  return()
-}
-// -----
-func @f(%x: tile<2x16xi32>) {
-  %r = gpu.sort(%x) {axis = 1, count = 3} : tile<2x3xi32>  // error: gpu.sort: count must be a power of two, at most 16, got 3
-  return()
-}
-// -----
 func @f(%p: ptr<f16>, %k: i32) {
   gpu.wait(%p, %k)  // error: gpu.wait: operand 0 must be shared memory, got ptr<f16>
   return()

@@ -28,12 +28,13 @@ from collections.abc import Callable, Mapping, Sequence
 from graphfuse.blockopt.forms import Forms
 from graphfuse.blockopt.limits import Limits
 from graphfuse.codegen.arith import compute_elem
+from graphfuse.codegen.expand_moves import expand_moves
 from graphfuse.cpu.lower_dot import deferrable
 from graphfuse.cpu.windows.plan import is_virtual, plan, readable_by_product, tiles
 from graphfuse.cpu.windows.sources import Kept, Sources, is_turned, row_major, swapped
 from graphfuse.cpu.windows.together import side_by_side
 from graphfuse.cpu.windows.window import Inside, Start, Window, divisor, window_shape
-from graphfuse.dialects import block, control
+from graphfuse.dialects import block, control, moves
 from graphfuse.dialects.elementwise import COMBINE, ROUNDED_KINDS, neutral
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, OpDef, Params, Trait, Value, attr_dims, attr_int, tile_of
 from graphfuse.ir.passes import passing
@@ -62,7 +63,8 @@ def loop_over_windows(func: Func, *, vector_bytes: int = 32, registers: int = 16
     most = LARGE_BY_HAND if "assume" in func.attrs else LARGE
     for op in func.walk():
         if any(isinstance(v.type, Tile) and _vectors(v.type, lanes) > most for v in op.results if v not in in_memory):
-            return dead_code(common_subexpressions(_Maker(side_by_side(func), registers, lanes).run()))
+            func = side_by_side(expand_moves(func))  # elements move through memory
+            return dead_code(common_subexpressions(_Maker(func, registers, lanes).run()))
     return func
 
 
@@ -84,7 +86,7 @@ class _Maker(Sources):
         self.masks = Limits(Forms(func))
         self.roots: dict[OpDef, Callable[[Op], None]] = {
             block.reduce: self._reduce, block.arg_reduce: self._arg_reduce, block.scan: self._scan,
-            block.dot: self._dot, block.reshape: self._reshape,
+            block.dot: self._dot, block.reshape: self._reshape, moves.sort: self._sort,
             control.for_: self._for, control.while_: self._while, control.if_: self._if,
         }  # fmt: skip
 
@@ -254,6 +256,23 @@ class _Maker(Sources):
         turned = op.kind is block.store_view and is_turned(attr_dims(op, "strides"))
         self.over(shape, self._window(shaped, turned=turned), body)
         self.kept.update(results)
+
+    def _sort(self, op: Op) -> None:
+        """Whole lines at a time: one along lanes, else as many side by side as a vector has lanes."""
+        shape, axis, count = tile_of(op.operands[0]).shape, attr_int(op, "axis"), attr_int(op, "count")
+        lanes = shape[-1] if shape[-1] % self.lanes else self.lanes
+        window = [1] * (len(shape) - 1) + [lanes]
+        window[axis] = shape[axis]
+        results = [self.room(tile_of(v).shape, tile_of(v).elem) for v in op.results]
+
+        def body(w: Window) -> None:
+            new = self.builder.append(op.kind.build([self.at(v, w) for v in op.operands], op.attrs, loc=op.loc))
+            first = Window(w.starts, (*w.shape[:axis], count, *w.shape[axis + 1 :]))
+            for kept, made in zip(results, new.results, strict=True):
+                self.store(kept, first, made)
+
+        self.over(shape, window, body)
+        self.kept.update(zip(op.results, results, strict=True))
 
     def _store_view(self, op: Op, window: Window, operands: list[Value]) -> None:
         """To a view whose columns are contiguous, not its rows, the transposed window is stored."""

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from graphfuse.dialects import block, control, effects, gpu
+from graphfuse.dialects import block, control, effects, gpu, moves
 from graphfuse.dialects.elementwise import DEAR_KINDS
 from graphfuse.gpu.alignment import pointer_alignments
 from graphfuse.gpu.analysis.axis_facts import AxisInfo
@@ -166,7 +166,7 @@ class _Wanted:
         owner = value.owner
         if isinstance(owner, Op):
             yield from self._operands(owner, value, layout)
-            if owner.kind is gpu.sort:
+            if owner.kind is moves.sort:
                 yield from ((v, layout) for v in owner.results)
         elif owner in self.loops and (loop := self.loops[owner]).kind in LOOPS:
             first = 1 if loop.kind is control.for_ else 0
@@ -408,7 +408,7 @@ class _Typer(Remaker):
             return next(self.layouts[v] for v in op.operands if isinstance(v.type, Tile))
         if op.kind is block.dot:
             return dot_layouts.operand_layout(op, i, dot_layouts.usable(op, self.layouts[op.result]))
-        if op.kind is gpu.sort:
+        if op.kind is moves.sort:
             return self.layouts[op.operands[0]]
         if op.kind is block.scan:
             layout, axis = self.layouts[op.result], attr_int(op, "axis")

@@ -30,7 +30,7 @@ FAR = 1 << 20
 @passing("gpu", requires=(laid_out,))
 def coalesce(func: Func) -> Func:
     """Conversions beside the accesses of `func`, whose tiles have layouts, that waste sectors."""
-    kinds = {op.kind for op in func.walk()} - {gpu.convert_layout, gpu.sort}
+    kinds = {op.kind for op in func.walk()} - {gpu.convert_layout}
     if any(kind is block.dot or kind.name.startswith("gpu.") for kind in kinds):
         return func
     facts = axis_info(func, pointer_alignments(func))
