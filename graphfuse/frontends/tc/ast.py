@@ -119,11 +119,18 @@ class Call(Node):
     args: tuple[Expr, ...]
 
 
+class Slice(Node):
+    """`start:end`; an end that is not written is the axis's."""
+
+    start: Expr | None
+    end: Expr | None
+
+
 class SubscriptItem(Node):
-    """`:`, `newaxis`, a reduction, or `^axis`."""
+    """`:`, `newaxis`, a reduction, `^axis`, an index or a slice."""
 
     kind: str
-    axis: Expr | None
+    axis: Expr | Slice | None
 
 
 class Subscript(Node):

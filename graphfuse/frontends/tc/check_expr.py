@@ -9,31 +9,22 @@ from typing import Any, ClassVar, NoReturn
 from graphfuse.frontends.tc import ast
 from graphfuse.frontends.tc import typed as t
 from graphfuse.frontends.tc.check_base import Checker, bound, read_of
-from graphfuse.frontends.tc.convert import bitcast_const, broadcast, cast, converted, fill, reshape, to_elem
-from graphfuse.frontends.tc.diagnostics import FixIt, Located, Note
-from graphfuse.frontends.tc.scope import Scopes
-from graphfuse.frontends.tc.tokens import Token
+from graphfuse.frontends.tc.check_subscripts import check_subscript
+from graphfuse.frontends.tc.convert import bitcast_const, broadcast, cast, converted, to_elem
+from graphfuse.frontends.tc.diagnostics import Located, Note
 from graphfuse.frontends.tc.types import (
     BOOL,
-    FLOAT,
     INT,
     VOID,
     Arith,
-    Element,
     Pointer,
-    Tile,
     Type,
     Void,
     broadcast_shapes,
     broadcasts_to,
     elem_of,
-    promoted,
     with_shape,
 )
-
-_REDUCTIONS = {"+": "sum", "*": "prod"}
-_BITWISE = {"&": "and", "|": "or", "xor": "xor"}
-SUBSCRIPT_WORDS = (":", "newaxis", "+", "max", "min", "argmax", "argmin")
 
 
 class ExprChecker(Checker):
@@ -299,103 +290,6 @@ class ExprChecker(Checker):
         at = node.at
         return bound(pointer, at, lambda where: bound(self.load(where, None, target), at, lambda x: stored(where, x)))
 
-    # subscripts
-
-    def _subscript(self, node: ast.Subscript) -> t.Expr:
-        if isinstance(node.operand, ast.Name) and node.operand.text == "atomic_add":
-            self.undefined(node.operand)
-        x = self.value(node.operand)
-        if not isinstance(x.type, Tile):
-            notes = [Note("an element in memory is *(pointer + index)")] if isinstance(x.type, Pointer) else []
-            self.fail("subscript", f"operand of '[]': expected a tile, found {x.type}", node, notes)
-        for i, item in enumerate(node.items):
-            if item.kind == "index":
-                self._index_item(i, item)
-        if any(item.kind == "^" for item in node.items):
-            return self._permuted(x, node)
-        consumed = sum(item.kind != "newaxis" for item in node.items)
-        rank = len(x.type.shape)
-        if consumed != rank:
-            message = f"subscript: expected ':' or a reduction for each of {rank} axes of {x.type}, found {consumed}"
-            self.fail("subscript", message, node)
-        return self._reduced(x, node)
-
-    def _index_item(self, i: int, item: ast.SubscriptItem) -> NoReturn:
-        expected = f"subscript item {i}: expected ':', 'newaxis' or a reduction"
-        inner = item.axis
-        if isinstance(inner, ast.Name) and self.scopes.find(inner.text) is None:
-            near = Scopes(self.report).near(inner.text, SUBSCRIPT_WORDS)
-            if near:
-                fix = [FixIt(inner.span, near)]
-                self.fail("subscript", f"{expected}, found {inner.text!r}; did you mean {near!r}?", item, (), fix)
-            if inner.text.isupper():
-                self.undefined(inner, " (a subscript item)")
-        self.fail("subscript", f"{expected}, found an index: parts of tiles cannot be taken", item)
-
-    def _permuted(self, x: t.Expr, node: ast.Subscript) -> t.Expr:
-        rank = len(x.shape)
-        axes: list[int] = []
-        for item in node.items:
-            if item.kind != "^" or item.axis is None:
-                self.fail("subscript", f"transposition: expected '^axis' for every axis, found {item.kind!r}", item)
-            axis = self.constant(item.axis, "axis of '^'")
-            if not 0 <= axis < rank:
-                self.fail("subscript", f"axis of '^': expected 0 to {rank - 1}, found {axis}", item)
-            axes.append(axis)
-        if sorted(axes) != list(range(rank)):
-            message = f"transposition: expected every axis of {x.type} once, found {axes}"
-            self.fail("subscript", message, node)
-        return self.transposed(x, tuple(axes), node.at)
-
-    def _reduced(self, x: t.Expr, node: ast.Subscript) -> t.Expr:
-        reductions = [(axis, item) for axis, item in enumerate(i for i in node.items if i.kind != "newaxis")
-                      if item.kind != ":"]  # fmt: skip
-        if len(reductions) > 1 and any(item.kind.startswith("arg") for _, item in reductions):
-            self.fail("subscript", "argmax and argmin: expected no other reduction beside them", node)
-        original = x.elem
-        for axis, item in reversed(reductions):
-            x = self._reduce(x, axis, item)
-        if reductions and not reductions[0][1].kind.startswith("arg") and isinstance(original, Arith):
-            x = to_elem(x, original) if original.is_float else x
-        shape: list[int] = []
-        kept = iter(x.shape)
-        shape += [next(kept) if i.kind == ":" else 1 for i in node.items if i.kind in (":", "newaxis")]
-        return reshape(x, tuple(shape)) if x.shape or shape == [] else fill(x, tuple(shape))
-
-    def _reduce(self, x: t.Expr, axis: int, item: ast.SubscriptItem) -> t.Expr:
-        elem = self.number(x, item, f"operand of reduction {item.kind!r}")
-        if item.kind == "-":
-            self.fail("subscript", "reduction by '-' depends on the order: expected '+', 'max' or 'min'", item)
-        if item.kind in _BITWISE:
-            return self._bits_combined(x, axis, item, elem)
-        kind = _REDUCTIONS.get(item.kind, item.kind)
-        if kind in ("sum", "prod"):
-            # halves are summed in float, integers as operands of + are
-            elem = FLOAT if elem.is_float and elem.bits < 32 else promoted(elem)
-            x = to_elem(x, elem)
-        elif elem == BOOL:
-            if kind.startswith("arg"):
-                x, elem = to_elem(x, INT), INT
-            else:
-                kind = {"max": "any", "min": "all"}[kind]
-        elif elem.is_float:
-            if elem.bits == 8:
-                x, elem = to_elem(x, FLOAT), FLOAT
-            kind = {"max": "maxnum", "min": "minnum"}.get(kind, kind)
-        return _combined(x, axis, kind, INT if kind.startswith("arg") else elem, item.at)
-
-    def _bits_combined(self, x: t.Expr, axis: int, item: ast.SubscriptItem, elem: Arith) -> t.Expr:
-        kind = _BITWISE[item.kind]
-        if elem.is_float:
-            shown = "^" if kind == "xor" else item.kind
-            self.fail("operands", f"operand of reduction {shown!r}: expected integers, found {x.type}", item)
-        if elem != BOOL:
-            elem = promoted(elem)
-            return _combined(to_elem(x, elem), axis, kind, elem, item.at)
-        if kind == "xor":
-            return to_elem(_combined(to_elem(x, INT), axis, kind, INT, item.at), BOOL)
-        return _combined(x, axis, {"or": "any", "and": "all"}[kind], BOOL, item.at)
-
     # calls
 
     @abstractmethod
@@ -415,14 +309,9 @@ class ExprChecker(Checker):
         ast.String: Checker._string, ast.Unary: _unary, ast.Postfix: _postfix,
         ast.MaskedDeref: _masked, ast.Binary: Checker._binary, ast.Ternary: _ternary,
         ast.Assign: _assign, ast.Call: lambda self, node: self.call(node),
-        ast.Subscript: _subscript, ast.Cast: _cast, ast.SizeOf: Checker._sizeof,
+        ast.Subscript: check_subscript, ast.Cast: _cast, ast.SizeOf: Checker._sizeof,
         ast.Generic: Checker._generic, ast.InitList: Checker._init_list,
     }  # fmt: skip
-
-
-def _combined(x: t.Expr, axis: int, kind: str, elem: Element, at: Token) -> t.Expr:
-    """A reduction of checked elements."""
-    return t.Reduce(at, with_shape(elem, x.shape[:axis] + x.shape[axis + 1 :]), x, axis, kind)
 
 
 def _pointed_at(pointer: t.Expr) -> Type:

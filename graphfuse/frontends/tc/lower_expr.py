@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, NoReturn
 
-from graphfuse.dialects import block, effects
+from graphfuse.dialects import block, effects, moves
 from graphfuse.errors import Loc
 from graphfuse.frontends.tc import typed as t
 from graphfuse.frontends.tc.diagnostics import Reporter, StopError
 from graphfuse.frontends.tc.philox import Random
+from graphfuse.frontends.tc.sort_keys import SortKeys, sort_elements, sort_places
 from graphfuse.frontends.tc.tokens import Token
 from graphfuse.frontends.tc.types import Arith, Pointer, Type, Void, elem_of
 from graphfuse.ir.core import Attr, Builder, Op, OpDef, Value
@@ -203,6 +204,9 @@ class ExprLowering(ABC):
                 return self.emit(block.broadcast, value, at=x.at, shape=shape)
             case t.Transpose():
                 return self.emit(block.trans, value, at=x.at, perm=x.perm)
+            case t.Take():
+                count = shape[x.axis]
+                return self.emit(moves.take, value, at=x.at, axis=x.axis, start=x.start, count=count, step=x.step)
             case t.Reshape() if shape:
                 return self.emit(block.reshape, value, at=x.at, shape=shape)
             case _:
@@ -354,6 +358,20 @@ class ExprLowering(ABC):
         turned: dict[str, Attr] = {"reverse": True} if x.reverse else {}
         return self.emit(block.scan, self.value(x.x), at=x.at, axis=x.axis, kind=x.kind, **turned)
 
+    def _cat(self, x: t.Cat) -> Lowered:
+        return self.emit(moves.cat, self.value(x.left), self.value(x.right), at=x.at, axis=x.axis)
+
+    def _gather(self, x: t.Gather) -> Lowered:
+        return self.emit(moves.gather, self.value(x.x), self.value(x.index), at=x.at, axis=x.axis)
+
+    def _histogram(self, x: t.Histogram) -> Lowered:
+        return self.emit(moves.histogram, self.value(x.x), at=x.at, bins=x.shape[0])
+
+    def _sort(self, x: t.Sort) -> Lowered:
+        ordered = sort_places if x.places else sort_elements
+        value, count = self.value(x.x), x.shape[x.axis]
+        return ordered(SortKeys(self, value, x.at, descending=x.descending), x.axis, count)
+
     def _dot(self, x: t.Dot) -> Lowered:
         return self.dot(x, None)
 
@@ -429,7 +447,8 @@ class ExprLowering(ABC):
     _LOWER: ClassVar[dict[type, Callable[[Any, Any], Lowered]]] = {
         t.Const: _const, t.Read: _read, t.Let: _let, t.Sequence: _sequence, t.Assign: _assign, t.Convert: _convert,
         t.Bitcast: _bitcast, t.PointerCast: _pointer_cast, t.Splat: _shaped, t.Broadcast: _shaped, t.Reshape: _shaped,
-        t.Transpose: _shaped, t.Reduce: _reduce, t.Scan: _scan, t.Unary: _unary, t.Binary: _binary,
+        t.Transpose: _shaped, t.Take: _shaped, t.Cat: _cat, t.Gather: _gather, t.Sort: _sort,
+        t.Histogram: _histogram, t.Reduce: _reduce, t.Scan: _scan, t.Unary: _unary, t.Binary: _binary,
         t.Function: _function, t.PointerAdd: _pointer_add, t.PointerDiff: _pointer_diff, t.Select: _select,
         t.Range: _range, t.Dot: _dot, t.Accumulate: _accumulate, t.Load: lambda self, x: self._load(x),
         t.Store: _store, t.Atomic: _atomic, t.Grid: _grid, t.Assume: _assume, t.Call: lambda self, x: self.call(x),

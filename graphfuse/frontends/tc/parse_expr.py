@@ -191,9 +191,13 @@ class Expressions(Reader, ABC):
             self.take()
             axis = self.conditional()
             return ast.SubscriptItem(token, token, axis.last, "^", axis)
-        index = self.conditional()
-        # left to the checker, which knows the operand's type
-        return ast.SubscriptItem(token, token, index.last, "index", index)
+        start = None if self.at(":") else self.conditional()
+        if not (colon := self.accept(":")):
+            assert start is not None, "an index"
+            return ast.SubscriptItem(token, token, start.last, "index", start)
+        end = None if self.next.text in (",", "]") else self.conditional()
+        ends = ast.Slice(colon, token, end.last if end else colon, start, end)
+        return ast.SubscriptItem(token, token, ends.last, "slice", ends)
 
     def primary(self) -> ast.Expr:
         """Names, constants, brackets."""

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from graphfuse.frontends.tc import ast
 from graphfuse.frontends.tc import typed as t
 from graphfuse.frontends.tc.check_expr import ExprChecker
-from graphfuse.frontends.tc.convert import to_elem
-from graphfuse.frontends.tc.types import BOOL, FLOAT, promoted, with_shape
+from graphfuse.frontends.tc.convert import broadcast, reshape, to_elem, to_shape
+from graphfuse.frontends.tc.types import BOOL, FLOAT, INT, MAX_ELEMENTS, Tile, promoted, with_dim, with_shape
 
 _SCANS = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}
 
@@ -60,7 +60,106 @@ def _scan(c: ExprChecker, node: ast.Call, name: str) -> t.Expr:
     return to_elem(out, elem) if elem.is_float else out
 
 
+def _flip(c: ExprChecker, node: ast.Call, name: str) -> t.Expr:
+    c.arity(node, name, 1, 2)
+    x = _tile(c, node.args[0], f"argument 0 of {name}")
+    axis = _axis(c, node.args[1] if len(node.args) == 2 else None, name, x, node)
+    return t.Take(node.at, x.type, x, axis, x.shape[axis] - 1, -1)
+
+
+def _cat(c: ExprChecker, node: ast.Call, name: str) -> t.Expr:
+    c.arity(node, name, 2, 3)
+    a, b = _alike(c, node, name)
+    axis = _axis(c, node.args[2] if len(node.args) == 3 else None, name, a, node)
+    if len(a.shape) != len(b.shape) or with_dim(a.shape, axis, 1) != with_dim(b.shape, axis, 1):
+        c.fail(
+            "arguments", f"{name}: expected tiles of one shape but for axis {axis}, found {a.type} and {b.type}", node
+        )
+    return _catenated(a, b, axis, node)
+
+
+def _join(c: ExprChecker, node: ast.Call, name: str) -> t.Expr:
+    """`join` along a new last axis of two, `interleave` along the last one."""
+    c.arity(node, name, 2)
+    a, b = _alike(c, node, name)
+    shape = c.joint_shape(node, f"arguments of {name}: ", a, b)
+    pairs = [reshape(broadcast(x, shape), (*shape, 1)) for x in (a, b)]
+    out = _catenated(pairs[0], pairs[1], len(shape), node)
+    if name == "join":
+        return out
+    with c.conversions("arguments", node, f"{name}: "):
+        return to_shape(out, (*shape[:-1], 2 * shape[-1]))
+
+
+def _alike(c: ExprChecker, node: ast.Call, name: str) -> list[t.Expr]:
+    """The first two arguments as tiles of one type of numbers."""
+    a, b = (_tile(c, arg, f"argument {i} of {name}") for i, arg in enumerate(node.args[:2]))
+    elem = a.elem if a.elem == b.elem else c.common(a, b)
+    return [to_elem(a, elem), to_elem(b, elem)]
+
+
+def _catenated(a: t.Expr, b: t.Expr, axis: int, node: ast.Call) -> t.Expr:
+    assert isinstance(a.type, Tile)
+    return t.Cat(node.at, Tile(with_dim(a.shape, axis, a.shape[axis] + b.shape[axis]), a.type.elem), a, b, axis)
+
+
+def _gather(c: ExprChecker, node: ast.Call, name: str) -> t.Expr:
+    c.arity(node, name, 2, 3)
+    x, index = (_tile(c, arg, f"argument {i} of {name}") for i, arg in enumerate(node.args[:2]))
+    axis = _axis(c, node.args[2] if len(node.args) == 3 else None, name, x, node)
+    elem = c.number(index, node.args[1], f"argument 1 of {name}")
+    if elem.is_float or elem == BOOL:
+        c.fail("arguments", f"argument 1 of {name}: expected integers, found {index.type}", node.args[1])
+    if len(x.shape) != len(index.shape) or with_dim(x.shape, axis, 1) != with_dim(index.shape, axis, 1):
+        message = f"{name}: expected tiles of one shape but for axis {axis}, found {x.type} and {index.type}"
+        c.fail("arguments", message, node)
+    assert isinstance(x.type, Tile)
+    return t.Gather(node.at, Tile(with_dim(x.shape, axis, index.shape[axis]), x.type.elem), x, index, axis)
+
+
+def _sort(c: ExprChecker, node: ast.Call, name: str) -> t.Expr:
+    """`sort(x[, axis][, descending])`; `argsort` gives places."""
+    nodes, descending = _with_word(c, node, "descending")
+    c.arity(node, name, 1 + descending, 2 + descending)
+    x = _tile(c, nodes[0], f"argument 0 of {name}")
+    axis = _axis(c, nodes[1] if len(nodes) == 2 else None, name, x, node)
+    return _ordered(x, axis, x.shape[axis], node, descending=descending, places=name == "argsort")
+
+
+def _topk(c: ExprChecker, node: ast.Call, name: str) -> t.Expr:
+    """`topk(x, k[, axis])`: the largest, in falling order; `argtopk` gives places."""
+    c.arity(node, name, 2, 3)
+    x = _tile(c, node.args[0], f"argument 0 of {name}")
+    axis = _axis(c, node.args[2] if len(node.args) == 3 else None, name, x, node)
+    count = c.constant(node.args[1], f"argument 1 of {name}")
+    if not 0 < count <= x.shape[axis]:
+        c.fail("arguments", f"argument 1 of {name}: expected 1 to {x.shape[axis]}, found {count}", node.args[1])
+    return _ordered(x, axis, count, node, descending=True, places=name == "argtopk")
+
+
+def _ordered(x: t.Expr, axis: int, count: int, node: ast.Call, *, descending: bool, places: bool) -> t.Expr:
+    assert isinstance(x.type, Tile)
+    out = Tile(with_dim(x.shape, axis, count), INT if places else x.type.elem)
+    return t.Sort(node.at, out, x, axis, descending, places)
+
+
+def _histogram(c: ExprChecker, node: ast.Call, name: str) -> t.Expr:
+    c.arity(node, name, 2)
+    x = _tile(c, node.args[0], f"argument 0 of {name}")
+    elem = c.number(x, node.args[0], f"argument 0 of {name}")
+    if elem.is_float:
+        c.fail("arguments", f"argument 0 of {name}: expected integers, found {x.type}", node.args[0])
+    bins = c.constant(node.args[1], f"argument 1 of {name}")
+    if not 0 < bins <= MAX_ELEMENTS:
+        c.fail("arguments", f"argument 1 of {name}: expected 1 to {MAX_ELEMENTS} bins, found {bins}", node.args[1])
+    return t.Histogram(node.at, Tile((bins,), INT), to_elem(x, INT) if elem == BOOL else x)
+
+
 TILE_FUNCTIONS: dict[str, Callable[[ExprChecker, ast.Call, str], t.Expr]] = {
     **dict.fromkeys(_SCANS, _scan),
+    **dict.fromkeys(("join", "interleave"), _join),
+    **dict.fromkeys(("sort", "argsort"), _sort),
+    **dict.fromkeys(("topk", "argtopk"), _topk),
+    "flip": _flip, "cat": _cat, "gather": _gather, "histogram": _histogram,
 }  # fmt: skip
 """What checks a call of each function by its name: arguments may be words, functions and constants."""

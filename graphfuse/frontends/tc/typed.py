@@ -141,6 +141,41 @@ class Transpose(Moved):
     perm: tuple[int, ...]
 
 
+class Take(Moved):
+    """Elements start, start + step, ... along an axis, as many as the type says."""
+
+    axis: int
+    start: int
+    step: int = 1
+
+
+class Cat(Node):
+    """The elements of one tile along an axis, then those of another."""
+
+    left: Expr
+    right: Expr
+    axis: int
+
+
+class Gather(OfValue):
+    """Elements by their places along an axis; 0 where there is no such place."""
+
+    index: Expr
+    axis: int
+
+
+class Sort(OfValue):
+    """The first along an axis in order, as many as the type says; their places if that is asked for."""
+
+    axis: int
+    descending: bool
+    places: bool
+
+
+class Histogram(OfValue):
+    """How many elements are 0, 1, ..."""
+
+
 class Reduce(OfValue):
     """Combine along an axis, which disappears; `argmax` and `argmin` give the index of the first extreme."""
 
@@ -297,8 +332,8 @@ class Assert(Node):
 
 Expr: TypeAlias = (
     Const | Read | Let | Sequence | Assign | Convert | Bitcast | PointerCast | Splat | Broadcast | Reshape | Transpose
-    | Reduce | Scan | Unary | Binary | Function | PointerAdd | PointerDiff | Select | Range | Dot | Accumulate | Load
-    | Store | Atomic | Grid | Assume | Call | Barrier | Print | Assert
+    | Take | Cat | Gather | Sort | Histogram | Reduce | Scan | Unary | Binary | Function | PointerAdd | PointerDiff
+    | Select | Range | Dot | Accumulate | Load | Store | Atomic | Grid | Assume | Call | Barrier | Print | Assert
     | Random
 )  # fmt: skip
 

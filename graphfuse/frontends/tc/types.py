@@ -113,6 +113,11 @@ def with_shape(elem: Element, shape: tuple[int, ...]) -> Type:
     return Tile(shape, elem) if shape else elem
 
 
+def with_dim(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
+    """A shape with another dim."""
+    return (*shape[:axis], size, *shape[axis + 1 :])
+
+
 def elements(shape: tuple[int, ...]) -> int:
     """How many elements a shape has."""
     return math.prod(shape)
