@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from graphfuse.frontends.tc import ast
 from graphfuse.frontends.tc import typed as t
+from graphfuse.frontends.tc.check_base import bound
 from graphfuse.frontends.tc.check_expr import ExprChecker
 from graphfuse.frontends.tc.convert import broadcast, reshape, to_elem, to_shape
 from graphfuse.frontends.tc.types import BOOL, FLOAT, INT, MAX_ELEMENTS, Tile, promoted, with_dim, with_shape
@@ -155,8 +156,33 @@ def _histogram(c: ExprChecker, node: ast.Call, name: str) -> t.Expr:
     return t.Histogram(node.at, Tile((bins,), INT), to_elem(x, INT) if elem == BOOL else x)
 
 
+def _softmax(c: ExprChecker, node: ast.Call, name: str) -> t.Expr:
+    """`softmax(x[, axis])`: exp(x - m) / sum(exp(x - m)), m the largest along the axis; halves in `float`."""
+    c.arity(node, name, 1, 2)
+    x = _tile(c, node.args[0], f"argument 0 of {name}")
+    axis = _axis(c, node.args[1] if len(node.args) == 2 else None, name, x, node)
+    elem = c.number(x, node.args[0], f"argument 0 of {name}")
+    inner = elem if elem.is_float and elem.bits >= 32 else FLOAT
+    tile = with_shape(inner, x.shape)
+    rest = (*x.shape[:axis], *x.shape[axis + 1 :])
+
+    def along(x: t.Expr, kind: str) -> t.Expr:
+        reduced = t.Reduce(node.at, with_shape(inner, rest), x, axis, kind)
+        return broadcast(reshape(reduced, (*rest[:axis], 1, *rest[axis:])) if rest else reduced, x.shape)
+
+    def exponentials(x: t.Expr) -> t.Expr:
+        return t.Function(node.at, tile, "exp", (t.Binary(node.at, tile, "-", x, along(x, "maxnum")),))
+
+    out = bound(
+        bound(to_elem(x, inner), node.at, exponentials),
+        node.at,
+        lambda e: t.Binary(node.at, tile, "/", e, along(e, "sum")),
+    )
+    return to_elem(out, elem) if elem.is_float else out
+
+
 TILE_FUNCTIONS: dict[str, Callable[[ExprChecker, ast.Call, str], t.Expr]] = {
-    **dict.fromkeys(_SCANS, _scan),
+    **dict.fromkeys(_SCANS, _scan), "softmax": _softmax,
     **dict.fromkeys(("join", "interleave"), _join),
     **dict.fromkeys(("sort", "argsort"), _sort),
     **dict.fromkeys(("topk", "argtopk"), _topk),

@@ -258,3 +258,29 @@ def test_normal_numbers():
     close = {"rtol": 1e-5, "atol": 1e-6}  # the angle, up to 2 pi, is rounded to f32
     check("randn(11, a, 5)", [array(i, "int")], ["int"], want, "float",
           equal=lambda got, want, err_msg: np.testing.assert_allclose(got, want, **close, err_msg=err_msg))  # fmt: skip
+
+
+# of a tile
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((32,), 0), ((24,), 0), ((8, 16), 0), ((8, 16), 1), ((4, 3, 8), 1)], ids=str
+)
+@pytest.mark.parametrize("elem", ["half", "bf16", "float", "double"])
+def test_softmax(elem, shape, axis):
+    x = array(np.random.default_rng(3).normal(0, 9, shape), elem)
+    x[(0,) * len(shape)] = -INF
+    wide = x.astype("f8")
+    grown = np.exp(wide - wide.max(axis, keepdims=True))
+    want = grown / grown.sum(axis, keepdims=True)
+    at = f", {axis}" if len(shape) > 1 else ""
+    # an exponential and a quotient of a GPU, and the rounding of differences in the exponent
+    equal = within(4, elem, LEAST[elem]) if elem in ("half", "bf16") else within(40, elem)
+    check(f"softmax(a{at})", [x], [elem], want, elem, equal=equal)
+
+
+def test_softmax_of_infinities_and_integers():
+    check("softmax(a)", [array([INF, 1, 2, -INF], "float")], ["float"], [NAN] * 4, "float")
+    check("softmax(a)", [array([-INF, -INF], "float")], ["float"], [NAN, NAN], "float")
+    check("softmax(a)", [array([1, NAN], "float")], ["float"], [NAN, NAN], "float")
+    check("softmax(a)", [array([3, 3, 3, 3], "int")], ["int"], [0.25] * 4, "float")
