@@ -158,6 +158,26 @@ def emit(executable: Executable, stage: str) -> str:
     return backend.code_text(list(parse_module(executable.ir["block"], "<artifact>")), stage, lowered=True)
 
 
+_REGION = re.compile(r'( *).*graph\.region\(.*[ {]kernel = "([^"]+)"')
+
+
+def kernel_texts(executable: Executable) -> dict[str, tuple[str, str]]:
+    """The region and the block function of each kernel, by its name; nothing for what the executable does not carry.
+
+    They are parts of its text, which is not parsed: the numbers in it are not at hand.
+    """
+    if executable.host is not None or not {"regions", "block"} <= set(executable.ir):
+        return {}
+    blocks = {f.split("(", 1)[0]: f"func @{f.rstrip()}" for f in executable.ir["block"].split("func @")[1:]}
+    regions: dict[str, str] = {}
+    lines = executable.ir["regions"].splitlines()
+    for at, line in enumerate(lines):
+        if (m := _REGION.match(line)) and m[2] in blocks and m[2] not in regions:
+            end = next(i for i in range(at, len(lines)) if lines[i].startswith(f"{m[1]}}}"))
+            regions[m[2]] = "\n".join(text.removeprefix(m[1]) for text in lines[at : end + 1])
+    return {name: (regions.get(name, ""), text) for name, text in blocks.items()}
+
+
 def optimize_text(text: str, passes: str, file: str = "<string>") -> str:
     """Parse IR text, run a pipeline such as `canonicalize, dead-code` over each function, and print it.
 

@@ -5,13 +5,13 @@ Owns layout and markup only; the facts come from `runtime/report.py`.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from graphfuse.cli.common import nbytes_text
-from graphfuse.errors import printable
+from graphfuse.cli.html_kernels import kernel_table, kernels_of, link, sections
+from graphfuse.cli.html_text import escape, folded, table, us_text
 
 Name = int | str
 Edge = tuple[Name, Name]
@@ -22,6 +22,11 @@ _SWEEPS = 6
 _SWING = 70
 """How far an edge that skips levels may run beside the boxes."""
 
+MOST_BOXES = 600
+"""Of a graph that is drawn."""
+_TOO_MANY = f"<p>The graph is left out: it has more than {MOST_BOXES} launches, inputs and outputs.</p>"
+PAGE_BYTES = 480_000
+"""Of a page; IR that does not fit is left out."""
 _COLOURS = {
     "pointwise": "#4e79a7", "reduction": "#f28e2b", "contraction": "#59a14f", "convolution": "#e15759",
     "attention": "#b07aa1", "pooling": "#76b7b2", "gather": "#edc948", "movement": "#9c755f", "border": "#888888",
@@ -90,17 +95,15 @@ def _place(layout: Layout) -> None:
             layout.y[n] = _MARGIN + i * (_HEIGHT + _GAP_Y)
 
 
-def escape(text: str) -> str:
-    """Text as markup that shows it."""
-    return html.escape(printable(text, keep="\n"))
-
-
-def page(title: str, facts: Mapping[str, Any], edges: Sequence[Edge]) -> str:
-    """The whole document."""
+def page(
+    title: str, facts: Mapping[str, Any], edges: Sequence[Edge], texts: Mapping[str, tuple[str, str]] | None = None
+) -> str:
+    """The whole document; `texts` are the IR of kernels, as `sections` takes it."""
     inputs = [f"input {s['name']}" for s in facts["inputs"]]
     outputs = [f"output {s['name']}" for s in facts["outputs"]]
     nodes: list[Name] = [*inputs, *(r["step"] for r in facts["steps"]), *outputs]
     layout = layered(nodes, edges)
+    kernels = kernels_of(facts["steps"])
     memory, totals = facts["memory"], facts["totals"]
     over = memory["arena"] / memory["arena_bound"] if memory["arena_bound"] else 1.0
     cards = [
@@ -120,15 +123,20 @@ def page(title: str, facts: Mapping[str, Any], edges: Sequence[Edge]) -> str:
         '<div class="cards">',
         *(f"<div><b>{escape(str(v))}</b><span>{escape(k)}</span></div>" for k, v in cards),
         "</div>",
-        f"<p>{escape(_signature(facts))}</p>",
+        folded("inputs and outputs", _signature(facts), "p"),
+        "<h2>Kernels</h2>",
+        kernel_table(kernels),
+        "<h2>Graph</h2>",
         _legend(facts),
-        f'<div class="graph">{svg(layout, facts, edges)}</div>',
+        f'<div class="graph">{svg(layout, facts, edges)}</div>' if len(nodes) <= MOST_BOXES else _TOO_MANY,
         "<h2>Launches</h2>",
         _launches(facts["steps"]),
         "<h2>Not fused</h2>",
         "<p>Operators that are not in the region before them, and why.</p>",
-        _table(("operator", "region", "why"), [tuple(r.values()) for r in facts["not_fused"]]),
+        table(("operator", "region", "why"), [[*map(escape, r.values())] for r in facts["not_fused"]]),
+        "<h2>What kernels are made of</h2>",
     ]
+    body.append(sections(kernels, facts, edges, texts or {}, PAGE_BYTES - len(_PAGE) - sum(map(len, body))))
     return _PAGE.replace("{title}", escape(title)).replace("{body}", "\n".join(body))
 
 
@@ -163,7 +171,8 @@ def svg(layout: Layout, facts: Mapping[str, Any], edges: Sequence[Edge]) -> str:
         if a in layout.x and b in layout.x and layout.y[a] < layout.y[b]
     )
     steps = {r["step"]: r for r in facts["steps"]}
-    out.extend(_box(n, layout, steps) for n in layout.x)
+    longest = max((r.get("warm_us", 0.0) for r in facts["steps"]), default=0.0)
+    out.extend(_box(n, layout, steps, longest) for n in layout.x)
     out.append("</svg>")
     return "\n".join(out)
 
@@ -185,8 +194,10 @@ def _path(layout: Layout, a: Name, b: Name) -> str:
     )
 
 
-def _box(n: Name, layout: Layout, steps: Mapping[Name, Mapping[str, Any]]) -> str:
+def _box(n: Name, layout: Layout, steps: Mapping[Name, Mapping[str, Any]], longest: float) -> str:
+    """A launch, which leads to its kernel and is filled by its part of the `longest`, or an input or output."""
     row = steps.get(n)
+    heat = 0.18 if row is None or not longest else 0.06 + 0.74 * row["warm_us"] / longest
     if row is None:
         kind, head, tail = "border", str(n).partition(" ")[2], str(n).partition(" ")[0]
         hint = str(n)
@@ -201,15 +212,16 @@ def _box(n: Name, layout: Layout, steps: Mapping[Name, Mapping[str, Any]]) -> st
         )
     x, y, colour = layout.x[n], layout.y[n], _COLOURS.get(kind, _OTHER)
     radius = 22 if row is None else 5
-    return (
+    box = (
         f'<g class="box"><title>{escape(hint)}</title>'
         f'<rect class="back" x="{x:.0f}" y="{y:.0f}" width="{_WIDTH}" height="{_HEIGHT}" rx="{radius}" '
         f'stroke="{colour}"/>'
         f'<rect x="{x:.0f}" y="{y:.0f}" width="{_WIDTH}" height="{_HEIGHT}" rx="{radius}" fill="{colour}" '
-        f'fill-opacity="0.18"/>'
+        f'fill-opacity="{heat:.2f}"/>'
         f'<text x="{x + _WIDTH / 2:.0f}" y="{y + 19:.0f}" class="head">{escape(_short(head, 26))}</text>'
         f'<text x="{x + _WIDTH / 2:.0f}" y="{y + 34:.0f}" class="tail">{escape(_short(tail, 32))}</text></g>'
     )
+    return box if row is None else f'<a href="#kernel-{escape(row["kernel"])}">{box}</a>'
 
 
 def _short(text: str, most: int) -> str:
@@ -218,8 +230,9 @@ def _short(text: str, most: int) -> str:
 
 def _launches(rows: Sequence[Mapping[str, Any]]) -> str:
     times = times_of(rows)
-    cells = [(r["step"], r["kernel"], r["kind"], r["label"], r["grid"], *costs(r, times)) for r in rows]
-    return _table(("#", "kernel", "kind", "from", "programs", *COSTS, *times.values()), cells, "launches")
+    texts = [[str(r["step"]), r["kind"], r["label"], str(r["grid"]), *costs(r, times)] for r in rows]
+    cells = [[n, link(r["kernel"]), *map(escape, rest)] for r, (n, *rest) in zip(rows, texts, strict=True)]
+    return table(("#", "kernel", "kind", "from", "programs", *COSTS, *times.values()), cells, "launches")
 
 
 COSTS = ("Mflop", "reads", "writes")
@@ -239,17 +252,6 @@ def times_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 def is_cliff(row: Mapping[str, Any]) -> bool:
     """Whether a launch takes much longer than what it moves and computes has to."""
     return row.get("warm_us", 0) >= LONG_US and row["warm_us"] > FAR * row["bound_us"]
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[object]], kind: str = "texts") -> str:
-    head = "".join(f"<th>{escape(c)}</th>" for c in columns)
-    lines = (f"<tr>{''.join(f'<td>{escape(str(c))}</td>' for c in row)}</tr>" for row in rows)
-    return f'<table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table>'
-
-
-def us_text(us: float) -> str:
-    """`12.5 us`."""
-    return f"{us:.1f} us" if us < 1e4 else f"{us / 1e3:.1f} ms"
 
 
 _PAGE = """<!DOCTYPE html>
@@ -282,6 +284,16 @@ th, td { text-align: left; padding: 3px 14px 3px 0; border-bottom: 1px solid var
 .launches td:nth-child(4) { max-width: 420px; overflow: hidden; text-overflow: ellipsis; }
 .launches th:nth-child(n+6), .launches td:nth-child(n+6) { text-align: right; }
 .texts td { white-space: normal; overflow-wrap: anywhere; }
+.kernels td:nth-child(4) { max-width: 360px; overflow: hidden; text-overflow: ellipsis; }
+.kernels th:nth-child(n+5), .kernels td:nth-child(n+5) { text-align: right; }
+.bar { display: inline-block; width: 80px; height: 9px; background: var(--card); }
+.bar i { display: block; height: 9px; background: #e15759; }
+a { color: inherit; }
+section { border-top: 1px solid var(--line); } section:target { background: var(--card); }
+h3 { font: 600 15px ui-monospace, monospace; margin: 12px 0 4px; }
+pre { font: 12px/1.4 ui-monospace, monospace; overflow: auto; max-height: 70vh; padding: 10px; }
+pre { background: var(--card); }
+summary { cursor: pointer; color: var(--soft); }
 </style>
 </head>
 <body>

@@ -25,6 +25,7 @@ from graphfuse.errors import GraphfuseError
 from graphfuse.files import writing
 from graphfuse.runtime import gfx
 from graphfuse.runtime.report import edges, report
+from graphfuse.stages import kernel_texts
 
 
 @click.command("inspect", help="Show what ARTIFACT (.gfx, or a model to compile) is made of.")
@@ -52,7 +53,7 @@ def command(given: ModelOptions, as_json: bool, profile: bool | None, html: Path
                 raise
             echo(f"no times: {e}", err=True)
     if html is not None:
-        text = page(artifact.name, facts, edges(executable))
+        text = page(artifact.name, facts, edges(executable), kernel_texts(executable))
         with writing(html) as file:
             file.write(text.encode())
         echo(f"{html}: {nbytes_text(len(text.encode()))}", err=True)

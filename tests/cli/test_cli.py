@@ -22,6 +22,7 @@ import graphfuse
 from graphfuse.cli import main
 from graphfuse.cli.common import file_name, nbytes_text
 from graphfuse.cli.html import is_cliff, layered
+from graphfuse.cli.html_kernels import kernels_of, sections
 from graphfuse.cli.model_options import parse_dims
 from graphfuse.cli.program import VERBS
 from graphfuse.cli.reference import Reference
@@ -226,13 +227,46 @@ def test_the_page_of_a_model_has_times_and_reasons(capsys, tmp_path):
     body = (tmp_path / "m.html").read_text().partition("</style>")[2]
     xml.dom.minidom.parseString(f"<html>{body.partition('<body>')[2].partition('</body>')[0]}</html>")
     rows = re.findall(r"<tr><td>.*?</tr>", body)
-    assert [len(re.findall(r"<td>[0-9.]+ [um]s</td>", r)) for r in rows] == [3, 3, 0]
+    assert [len(re.findall(r"<td>[0-9.]+ [um]s</td>", r)) for r in rows] == [2, 3, 3, 0]
     assert "<h2>Not fused</h2>" in body
     facts = json.loads(prints(capsys, "inspect", tmp_path / "m.onnx", "--json"))
     (why,) = facts["not_fused"]
     assert (why["operator"], why["region"]) == ("second", "contraction of first") and why["reason"] in body
     text = prints(capsys, "inspect", tmp_path / "m.onnx", "--profile")
     assert re.search(r"contraction_0 .* [0-9.]+ us +[0-9.]+ us$", text, re.MULTILINE)
+
+
+def test_the_page_begins_with_the_slowest_kernel_which_leads_to_what_it_is_made_of(capsys, wide, tmp_path):
+    prints(capsys, "inspect", wide, "--dim", "batch=64", "--html", tmp_path / "m.html", "--no-profile")
+    text = (tmp_path / "m.html").read_text()
+    first = re.search(r'<table class="kernels">.*?<tbody><tr><td><a href="#kernel-(\w+)">', text)
+    assert first and first[1] == "contraction_0", "without times, the one that moves most"
+    page = xml.dom.minidom.parseString(text.removeprefix("<!DOCTYPE html>\n"))
+    sections = {s.getAttribute("id"): s.toxml() for s in page.getElementsByTagName("section")}
+    assert list(sections) == ["kernel-contraction_0", "kernel-reduction_0"]
+    made = sections["kernel-contraction_0"]
+    assert 'read by <a href="#kernel-reduction_0">' in made and "is not in the contraction of" in made
+    assert "graph.contract(" in made and "func @contraction_0(" in made and "block.dot" in made
+    assert {a.getAttribute("href")[1:] for a in page.getElementsByTagName("a")} == set(sections)
+
+
+def test_kernels_are_in_the_order_of_what_all_their_launches_take():
+    row = {"kind": "", "label": "n", "flops": 1, "bytes_read": 1, "bytes_written": 1, "bound_us": 1.0}
+    steps = [{"step": i, "kernel": k, "warm_us": us, **row} for i, (k, us) in enumerate([("a", 5), ("b", 3), ("b", 4)])]
+    b, a = kernels_of(steps)
+    assert (b.name, b.steps, b.us, b.flops, a.name) == ("b", [1, 2], 7.0, 2, "a")
+
+
+def test_ir_that_would_make_a_page_too_large_is_left_out():
+    steps = [
+        {"step": i, "kernel": f"k{i}", "kind": "pointwise", "label": f"n{i}", "grid": "1", "flops": 0,
+         "bytes_read": 8 - i, "bytes_written": 0}
+        for i in range(3)
+    ]  # fmt: skip
+    facts = {"steps": steps, "not_fused": []}
+    texts = {f"k{i}": ("<" * 10, "") for i in range(3)}
+    kept = [sections(kernels_of(steps), facts, [], texts, room).count("&lt;" * 10) for room in (0, 40, 119, 120)]
+    assert kept == [0, 1, 2, 3]
 
 
 def test_html_escapes_names(capsys, tmp_path):
