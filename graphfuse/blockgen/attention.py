@@ -109,7 +109,7 @@ class AttentionKernel:
         block_rows = None if whole else (row_block, block_of)
 
         def few() -> None:
-            for_row_tiles(kernel, self.rows, 1, block_rows, lambda row, *_: self._row_tile(row, 1, self._sum_scores))
+            for_row_tiles(kernel, self.rows, 1, block_rows, lambda row, _, __: self._row_tile(row, 1, self._sum_scores))
 
         def many() -> None:
             packed = self._pack_keys() if self.tile.rows > 2 or self._turned() else None

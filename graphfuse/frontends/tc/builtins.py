@@ -73,17 +73,34 @@ class BuiltinChecker(ExprChecker):
         if function.is_kernel:
             self.fail("call", f"{function.name!r} is a kernel (__global__): it is launched, not called", node)
         self.arity(node, function.name, len(function.params))
-        args: list[t.Expr] = []
-        for i, (arg, param) in enumerate(zip(node.args, function.params, strict=True)):
-            with self.conversions("argument", arg, f"argument {i} of {function.name}: "):
-                args.append(converted(self.value(arg), param.type))
+        return self.apply(function, [self.value(arg) for arg in node.args], node, node.args)
+
+    def apply(
+        self, function: t.FunctionDecl, args: Sequence[t.Expr], node: ast.Expr, nodes: Sequence[ast.Expr] = ()
+    ) -> t.Expr:
+        """A call with checked arguments; `nodes` are where they are written."""
+        if (value := self.constant_result(function, args, node)) is not None:
+            return value
+        function = self.instance(function, args, node)
+        args = list(args)
+        for i, param in enumerate(function.params):
+            with self.conversions("argument", nodes[i] if nodes else node, f"argument {i} of {function.name}: "):
+                args[i] = converted(args[i], param.type)
             if "readonly" not in param.attributes and isinstance(param.elem, Pointer):
-                param.sources.update(roots(args[-1]))
+                param.sources.update(roots(args[i]))
         if self.guards:
             message = f"{function.name!r} is called whatever the condition of '?:', '&&' or '||' is"
             self.report.warning("unconditional-call", message, node)
         function.called = True
         return t.Call(node.at, function.result, function, tuple(args))
+
+    @abstractmethod
+    def constant_result(self, function: t.FunctionDecl, args: Sequence[t.Expr], node: ast.Expr) -> t.Const | None:
+        """What a constexpr function gives for constants."""
+
+    @abstractmethod
+    def instance(self, function: t.FunctionDecl, args: Sequence[t.Expr], node: ast.Expr) -> t.FunctionDecl:
+        """The function for arguments of these shapes."""
 
     def _debugging(self, node: ast.Call, name: str) -> t.Expr:
         if name == "printf":

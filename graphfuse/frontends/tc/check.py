@@ -302,6 +302,8 @@ class _Checker(BuiltinChecker):
         out = self.assign(variable, value, d.init)
         assert isinstance(out, t.Assign)
         variable.const = const or any("const" in p for p in d.pointers)
+        if const and isinstance(value, t.Const):
+            variable.known = value.value
         return [t.Eval(d.at, t.Assign(d.at, type_, variable, out.value))]
 
     def _condition(self, node: ast.Expr, of: str) -> t.Expr:

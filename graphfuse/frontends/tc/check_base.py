@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, NoReturn
 
@@ -180,6 +180,8 @@ class Checker(ABC):
                 self.report.warning("uninitialised", message, node, [Note("declared here", symbol.at.span)])
                 symbol.initialised = True
             symbol.read = True
+            if symbol.known is not None:
+                return t.Const(node.at, symbol.type, symbol.known)
             return t.Read(node.at, symbol.type, symbol)
         if isinstance(symbol, t.Const):
             return t.Const(node.at, symbol.type, symbol.value)
@@ -460,6 +462,15 @@ class Checker(ABC):
         assert isinstance(elem, Arith)
         x = x if elem.signed else to_elem(x, LONG)
         return t.Const(at, x.type, -x.value) if isinstance(x, t.Const) else t.Unary(at, x.type, "-", x)
+
+    def function_named(self, node: ast.Expr) -> t.FunctionDecl | None:
+        """The function of the source that a name is."""
+        found = self.scopes.find(node.text) if isinstance(node, ast.Name) else None
+        return found if isinstance(found, t.FunctionDecl) else None
+
+    @abstractmethod
+    def apply(self, function: t.FunctionDecl, args: Sequence[t.Expr], node: ast.Expr) -> t.Expr:
+        """A call of a function of the source with checked arguments."""
 
     def product(self, left: t.Expr, right: t.Expr, node: ast.Expr, what: str) -> Tile:
         """The type of a matrix product."""

@@ -7,6 +7,7 @@ from graphfuse.frontends.tc import typed as t
 from graphfuse.frontends.tc.check_base import Checker
 from graphfuse.frontends.tc.convert import broadcast, fill, reshape, to_elem
 from graphfuse.frontends.tc.diagnostics import FixIt, Note
+from graphfuse.frontends.tc.folds import Fold
 from graphfuse.frontends.tc.scope import Scopes
 from graphfuse.frontends.tc.tokens import Token
 from graphfuse.frontends.tc.types import (
@@ -95,12 +96,25 @@ def _taken(c: Checker, x: t.Expr, node: ast.Subscript) -> t.Expr:
             x = _slice(c, x, axis, item, item.axis)
     original = x.elem
     for axis, item in reversed(gone):
-        x = _element(c, x, axis, item) if item.kind == "index" else _reduce(c, x, axis, item)
+        x = _away(c, x, axis, item)
     if reductions and not reductions[0].kind.startswith("arg") and isinstance(original, Arith):
         x = to_elem(x, original) if original.is_float else x
     kept = iter(x.shape)
     shape = [next(kept) if i.kind in _KEPT else 1 for i in node.items if i.kind in (*_KEPT, "newaxis")]
     return reshape(x, tuple(shape)) if x.shape or shape == [] else fill(x, tuple(shape))
+
+
+def _away(c: Checker, x: t.Expr, axis: int, item: ast.SubscriptItem) -> t.Expr:
+    """An axis less."""
+    if item.kind != "index":
+        return _reduce(c, x, axis, item)
+    assert item.axis is not None
+    assert not isinstance(item.axis, ast.Slice)
+    function = c.function_named(item.axis)
+    if function is None:
+        return _element(c, x, axis, item, item.axis)
+    c.number(x, item, f"operand of reduction {function.name!r}")
+    return Fold(c, function, f"reduction by {function.name!r}", item.axis).reduced(x, axis)
 
 
 # parts
@@ -122,11 +136,9 @@ def _part(x: t.Expr, axis: int, start: int, count: int, at: Token) -> t.Expr:
     return x if out == tile else t.Take(at, out, x, axis, start)
 
 
-def _element(c: Checker, x: t.Expr, axis: int, item: ast.SubscriptItem) -> t.Expr:
+def _element(c: Checker, x: t.Expr, axis: int, item: ast.SubscriptItem, at: ast.Expr) -> t.Expr:
     """The element at an index; 0 where there is none."""
-    assert item.axis is not None
-    assert not isinstance(item.axis, ast.Slice)
-    index = c.value(item.axis)
+    index = c.value(at)
     elem = index.elem
     if not isinstance(elem, Arith) or elem.is_float or elem == BOOL:
         c.fail("subscript", f"index: expected an integer, found {index.type}", item)

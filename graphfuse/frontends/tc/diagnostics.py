@@ -155,6 +155,7 @@ class Reporter:
         self.switches = switches
         self.errors = 0
         self._seen: set[tuple[str, object]] = set()
+        self._around: tuple[Note, ...] = ()
 
     def error(self, code: str, message: str, at: Where, notes: Notes = (), fixits: FixIts = ()) -> None:
         """Report an error; after MAX_ERRORS nothing more is looked at."""
@@ -168,6 +169,15 @@ class Reporter:
         """Say something that asks for no change."""
         self._add("note", code, message, at, (), ())
 
+    @contextmanager
+    def within(self, note: Note) -> Generator[None, None, None]:
+        """What is found inside has this note as well."""
+        outer, self._around = self._around, (note, *self._around)
+        try:
+            yield
+        finally:
+            self._around = outer
+
     def _add(self, given: Severity, code: str, message: str, at: Where, notes: Notes, fixits: FixIts) -> None:
         severity = given if given == "error" else self.switches.severity(code, given)
         if severity is None:
@@ -178,7 +188,7 @@ class Reporter:
         if key in self._seen:
             return
         self._seen.add(key)
-        self.found.append(Diagnostic(severity, code, message, span, (*trace[:8], *notes), tuple(fixits)))
+        self.found.append(Diagnostic(severity, code, message, span, (*trace[:8], *notes, *self._around), tuple(fixits)))
         if severity == "error":
             self.errors += 1
             if self.errors >= MAX_ERRORS:

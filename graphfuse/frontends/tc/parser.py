@@ -89,7 +89,7 @@ class _Parser(Expressions):
 
     def _function(self, specifiers: ast.Specifiers) -> ast.Function:
         pointers = self._pointers()
-        shape = self._shape() if self.next.text == "[" else None
+        shape = self._any_shape() if self.next.text == "[" else None
         if not pointers:
             pointers = self._pointers()
         result = ast.TypeName(specifiers.at, specifiers.first, self.next, specifiers, pointers, shape)
@@ -253,12 +253,20 @@ class _Parser(Expressions):
         if self.next.text == "(" and not optional_name:
             self.fail(f"functions are declared outside of functions: expected ';', found {shown(self.next)}")
         attributes = self._attributes()
-        shape = self._shape() if self.next.text == "[" else None
-        if shape is not None:
+        shape = (self._any_shape if optional_name else self._shape)() if self.next.text == "[" else None
+        if shape:
             shape = self._nested_shape(shape)
         attributes += self._attributes()
         last = self.tokens[self.index - 1] if self.tokens[self.index - 1] is not first or name else at
         return ast.Declarator(at, first, last, name, pointers, attributes, shape, None)
+
+    def _any_shape(self) -> tuple[ast.Expr, ...]:
+        """Dims, or none: of a parameter or a result that has any shape."""
+        if self.peek().text != "]":
+            return self._shape()
+        self.take()
+        self.take()
+        return ()
 
     def _shape(self) -> tuple[ast.Expr, ...]:
         dims, closing = self.items("[", self.conditional, "between dims")

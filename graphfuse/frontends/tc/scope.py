@@ -42,6 +42,15 @@ class Scopes:
         finally:
             self._names = outer
 
+    @contextmanager
+    def inside_file(self) -> Generator[None, None, None]:
+        """A scope that sees what is declared at file scope alone."""
+        outer, self._names = self._names, ChainMap(self._names.maps[-1]).new_child()
+        try:
+            yield
+        finally:
+            self._names = outer
+
     def find(self, name: str) -> Symbol | None:
         """What a name means here."""
         return self._names.get(name)

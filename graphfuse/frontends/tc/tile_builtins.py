@@ -8,6 +8,7 @@ from graphfuse.frontends.tc import ast
 from graphfuse.frontends.tc import typed as t
 from graphfuse.frontends.tc.check_base import bound
 from graphfuse.frontends.tc.check_expr import ExprChecker
+from graphfuse.frontends.tc.folds import Fold
 from graphfuse.frontends.tc.convert import broadcast, reshape, to_elem, to_shape
 from graphfuse.frontends.tc.types import BOOL, FLOAT, INT, MAX_ELEMENTS, Tile, promoted, with_dim, with_shape
 
@@ -181,11 +182,25 @@ def _softmax(c: ExprChecker, node: ast.Call, name: str) -> t.Expr:
     return to_elem(out, elem) if elem.is_float else out
 
 
+def _fold(c: ExprChecker, node: ast.Call, name: str) -> t.Expr:
+    """`reduce(x, axis, f)`, `scan(x, axis, f[, reverse])`."""
+    nodes, reverse = _with_word(c, node, "reverse") if name == "scan" else (list(node.args), False)
+    c.arity(node, name, 3 + reverse)
+    x = _tile(c, nodes[0], f"argument 0 of {name}")
+    axis = _axis(c, nodes[1], name, x, node)
+    function = c.function_named(nodes[2])
+    if function is None:
+        c.fail("arguments", f"argument 2 of {name}: expected the name of a function of the source", nodes[2])
+    fold = Fold(c, function, name, node)
+    return fold.reduced(x, axis) if name == "reduce" else fold.scanned(x, axis, reverse=reverse)
+
+
 TILE_FUNCTIONS: dict[str, Callable[[ExprChecker, ast.Call, str], t.Expr]] = {
     **dict.fromkeys(_SCANS, _scan), "softmax": _softmax,
     **dict.fromkeys(("join", "interleave"), _join),
     **dict.fromkeys(("sort", "argsort"), _sort),
     **dict.fromkeys(("topk", "argtopk"), _topk),
+    **dict.fromkeys(("reduce", "scan"), _fold),
     "flip": _flip, "cat": _cat, "gather": _gather, "histogram": _histogram,
 }  # fmt: skip
 """What checks a call of each function by its name: arguments may be words, functions and constants."""

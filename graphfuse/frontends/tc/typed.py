@@ -49,6 +49,8 @@ class Variable(_Typed):
     at: Token
     attributes: Mapping[str, int] = field(default_factory=dict[str, int])
     const: bool = False
+    known: int | float | None = None
+    """The value of a constant that is known when the kernel is compiled."""
     initialised: bool = False
     read: bool = False
     sources: set[Variable] = field(default_factory=set["Variable"])
@@ -450,6 +452,9 @@ class FunctionDecl:
     is_kernel: bool
     body: Block | None = None
     called: bool = False
+    is_constexpr: bool = False
+    is_open: bool = False
+    """Whether a parameter is a tile of any shape: only instances are checked."""
 
 
 class Unit(Tree):
