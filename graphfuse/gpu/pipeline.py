@@ -33,8 +33,8 @@ def gpu_passes(func: Func, target: Target | None = None) -> tuple[Pass, ...]:
     one_axis = isinstance(func.attrs.get("grid"), int | Expr)
     return (
         quiet,
-        *(FOR_ARCH.get(target.cpu, ()) if target and one_axis else ()),
         expand_moves,
+        *(FOR_ARCH.get(target.cpu, ()) if target and one_axis else ()),
         expand,
         pipeline_loads.given(shared_bytes=room),
         whole_loads,
