@@ -198,6 +198,22 @@ def not_fused(executable: Executable) -> list[dict[str, str]]:
     return [dict(zip(("operator", "region", "reason"), row, strict=True)) for row in rows]
 
 
+def kernel_operators(executable: Executable) -> list[tuple[str, list[str]]]:
+    """Launches in their order: the kernel, and the operators that became it, the one it begins with first."""
+    out: list[tuple[str, list[str]]] = []
+    for part in (executable, *executable.parts):
+        groups: dict[str, dict[str, None]] = {}
+        for d in (d for d in part.ledger if isinstance(d, Mapping) and d.get("fused") and d.get("begins")):
+            group = groups.setdefault(str(d.get("producer")), {str(d["begins"]): None})
+            group[str(d.get("consumer"))] = None
+        # an operator may be several kernels, such as a copy and a product: of these, its group is one
+        fused = {(name.partition(" ")[0], operator): list(g) for name, g in groups.items() for operator in g}
+        kinds = {k.name: k.kind for k in part.kernels}
+        steps = [step for _, step in part.plan.walk()]
+        out += [(s.kernel, fused.get((kinds[s.kernel], s.label), [s.label or kinds[s.kernel]])) for s in steps]
+    return out
+
+
 def edges(executable: Executable) -> list[tuple[int | str, int | str]]:
     """Who reads what from whom: steps by number, inputs and outputs as `input NAME`, `output NAME`.
 

@@ -21,6 +21,7 @@ from onnx import TensorProto, helper
 import graphfuse
 from graphfuse.cli import main
 from graphfuse.cli.common import file_name, nbytes_text
+from graphfuse.cli.explain import APART, NO_REASON
 from graphfuse.cli.html import is_cliff, layered
 from graphfuse.cli.html_kernels import kernels_of, sections
 from graphfuse.cli.model_options import parse_dims
@@ -267,6 +268,45 @@ def test_ir_that_would_make_a_page_too_large_is_left_out():
     texts = {f"k{i}": ("<" * 10, "") for i in range(3)}
     kept = [sections(kernels_of(steps), facts, [], texts, room).count("&lt;" * 10) for room in (0, 40, 119, 120)]
     assert kept == [0, 1, 2, 3]
+
+
+def explained(capsys, *args) -> str:
+    return prints(capsys, "explain", *args)
+
+
+def test_what_became_of_operators_and_why_they_are_apart(capsys, tmp_path):
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["batch", 8]) for n in "xy")
+    w = onnx.numpy_helper.from_array(np.ones((8, 8), np.float32), "w")
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"], name="first"),
+        helper.make_node("Relu", ["a"], ["b"], name="positive"),
+        helper.make_node("MatMul", ["b", "w"], ["c"], name="second"),
+        helper.make_node("Softmax", ["c"], ["y"], name="weights"),
+    ]
+    graph = helper.make_graph(nodes, "g", [x], [y], [w])
+    model = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
+    lines = [line.split() for line in explained(capsys, model).splitlines()]
+    assert ["contraction_0", "first", "+", "positive"] in lines
+    kernels = json.loads(explained(capsys, model, "--json"))["kernels"]
+    assert [k["operators"] for k in kernels] == [["first", "positive"], ["second"], ["weights"]]
+    assert (
+        explained(capsys, model, "--why-not", "first", "positive")
+        == "first and positive are one kernel, contraction_0\n"
+    )
+    why = explained(capsys, model, "--why-not", "weights", "second").splitlines()
+    assert why[:2] == ["weights is reduction_0", "second is contraction_1"]
+    assert why[2].startswith("weights is not in the contraction of second: ")
+    assert APART in explained(capsys, model, "--why-not", "first", "weights")
+    answer = json.loads(explained(capsys, model, "--why-not", "positive", "weights", "--json"))
+    assert answer["operators"] == ["positive", "weights"] and answer["why"][-1] == APART
+    code, line = fails(capsys, "explain", model, "--why-not", "fist", "weights")
+    assert (code, line) == (2, "error: no operator 'fist': expected one of the model's, such as first")
+
+
+def test_a_cut_that_nobody_gave_a_reason_for(capsys, artifact):
+    names = [k["operators"][0] for k in json.loads(explained(capsys, artifact, "--json"))["kernels"]]
+    assert NO_REASON in explained(capsys, artifact, "--why-not", names[0], names[1])
 
 
 def test_html_escapes_names(capsys, tmp_path):
