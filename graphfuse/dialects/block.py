@@ -247,9 +247,20 @@ def reshape(x: Type, *, shape: tuple[int, ...]) -> Type:
     out = Tile(shape, t.elem)
     if t.layout is None:
         return out
-    if math.prod(t.padded_shape) != t.elements and [d for d in shape if d != 1] != [d for d in t.shape if d != 1]:
-        raise VerifyError(f"{t} is padded, which only unit dims can be added to or taken from")
+    if _apart(shape) != _apart(t.shape):
+        raise VerifyError(f"{t} is padded: only dims of powers of two can be split or joined, got {list(shape)}")
     return Tile(shape, t.elem, t.layout.reshape(out.padded_shape))
+
+
+def _apart(shape: tuple[int, ...]) -> list[int]:
+    """Dims that are padded, and between them the products of others: what a layout of the padded tile keeps apart."""
+    out = [1]
+    for n in shape:
+        if n & n - 1:
+            out += [n, 1]
+        else:
+            out[-1] *= n
+    return out
 
 
 @opdef("block.trans", Trait.PURE)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 
 from graphfuse.dialects.block import DOT_PRECISIONS
 from graphfuse.dialects.effects import conversions

@@ -8,16 +8,28 @@ from typing import Any, ClassVar
 
 from graphfuse.frontends.tc import ast
 from graphfuse.frontends.tc import typed as t
-from graphfuse.frontends.tc.builtins import BuiltinChecker
 from graphfuse.frontends.tc.check_base import FaultError
 from graphfuse.frontends.tc.constants import wrap
 from graphfuse.frontends.tc.convert import converted
 from graphfuse.frontends.tc.diagnostics import Note, Reporter
+from graphfuse.frontends.tc.instances import InstanceChecker
 from graphfuse.frontends.tc.parser import ATTRIBUTES
 from graphfuse.frontends.tc.scope import Typedef
 from graphfuse.frontends.tc.structure import jump_kinds
 from graphfuse.frontends.tc.tokens import Token
-from graphfuse.frontends.tc.types import CHAR, VOID, Arith, Pointer, Tile, Type, Void, elem_of, promoted
+from graphfuse.frontends.tc.types import (
+    CHAR,
+    VOID,
+    Arith,
+    Pointer,
+    Tile,
+    Type,
+    Void,
+    elem_of,
+    elements,
+    promoted,
+    with_shape,
+)
 
 _ON_POINTERS = ("aligned", "readonly", "writeonly", "noalias")
 _WITH_NUMBER = ("multipleof", "aligned")
@@ -28,12 +40,9 @@ def check_unit(unit: ast.Unit, report: Reporter, defines: Mapping[str, str]) -> 
     return _Checker(report, defines).unit(unit)
 
 
-class _Checker(BuiltinChecker):
+class _Checker(InstanceChecker):
     def __init__(self, report: Reporter, defines: Mapping[str, str]) -> None:
         super().__init__(report, defines)
-        self._result: Type = VOID
-        self._jumps = frozenset[str]()
-        """What may leave the statement that is checked."""
         self._pools: list[t.Variable] = []
         self._functions: dict[str, t.FunctionDecl] = {}
         self._bodies: list[tuple[t.FunctionDecl, ast.Function]] = []
@@ -51,20 +60,23 @@ class _Checker(BuiltinChecker):
                 else:
                     self._global(item)
         for decl, node in self._bodies:
-            self._body(decl, node)
+            if not decl.is_open:
+                self.check_body(decl, node)
         self._find_recursion()
         return t.Unit(tuple(self._finish()), tuple(self._pools))
 
     def _signature(self, node: ast.Function) -> None:
-        result = self.type_of(node.result.specifiers, node.result)
+        result = self._open_type(node.result.specifiers, node.result)
         params = tuple(self._parameter(p, node) for p in node.params)
+        open_params = frozenset(i for i, p in enumerate(node.params) if p.declarator.shape == ())
         before = self._functions.get(node.name)
         if node.is_global:
             if result != VOID:
                 self.fail("kernel", f"a kernel gives nothing: expected void, found {result}", node.result)
             for param in params:
-                if isinstance(param.type, Tile):
-                    message = f"a kernel's parameter: expected a scalar or a pointer, found {param.type}"
+                if isinstance(param.type, Tile) or open_params:
+                    found = f"{param.type}[]" if open_params else param.type
+                    message = f"a kernel's parameter: expected a scalar or a pointer, found {found}"
                     self.fail("kernel", message, param.at)
         for attribute in node.attributes:
             self.report.warning("attribute", f"a function has no attribute {attribute.name!r}", attribute)
@@ -80,14 +92,21 @@ class _Checker(BuiltinChecker):
             decl.is_kernel |= node.is_global
         else:
             decl = t.FunctionDecl(node.name, node.at, result, params, node.is_global)
+            decl.is_constexpr = "constexpr" in node.result.specifiers.storage
+            decl.is_open, decl.open_params = bool(open_params) or node.result.shape == (), open_params
             self.scopes.declare(node.name, decl, node.at)
             self._functions[node.name] = decl
         if node.body is not None:
             self._bodies.append((decl, node))
+            self.sources[decl] = node
+
+    def _open_type(self, specifiers: ast.Specifiers, node: ast.TypeName | ast.Declarator) -> Type:
+        """A type; of a tile of any shape its element."""
+        return self.base_type(specifiers, node.pointers) if node.shape == () else self.type_of(specifiers, node)
 
     def _parameter(self, node: ast.Parameter, of: ast.Function) -> t.Variable:
         d = node.declarator
-        type_ = self.type_of(node.specifiers, d)
+        type_ = self._open_type(node.specifiers, d)
         if isinstance(type_, Void):
             self.fail("type", f"parameter {d.name!r}: expected a type with values, found void", node)
         if not d.name and of.body is not None:
@@ -159,7 +178,7 @@ class _Checker(BuiltinChecker):
             self.scopes.declare(d.name, pool, d.at)
             self._pools.append(pool)
             return
-        if "const" in node.specifiers.qualifiers and init is not None and isinstance(base, Arith) and not d.shape:
+        if _is_const(node) and init is not None and isinstance(base, Arith) and not d.shape:
             with self.conversions("initialiser", d, f"{d.name}: "):
                 value = converted(self.value(init), base)
             if isinstance(value, t.Const):
@@ -184,26 +203,27 @@ class _Checker(BuiltinChecker):
 
     # functions
 
-    def _body(self, decl: t.FunctionDecl, node: ast.Function) -> None:
+    def check_body(self, decl: t.FunctionDecl, node: ast.Function, *, takes_shapes: bool = False) -> None:
+        """Check a function's body."""
         assert node.body is not None
-        self._result = decl.result
-        self.function_name = decl.name
-        with self.scopes.inside():
+        with self.inside_function(decl, takes_shapes=takes_shapes):
             for param in decl.params:
                 self.scopes.declare(param.name, param, param.at)
-            decl.body = t.Block(node.body.at, self._statements(node.body.body))
+            decl.body = t.Block(node.body.at, self.statements(node.body.body))
+            decl.result = self.result
         # after an error something was not looked at
         unread = [] if self.report.errors else [p for p in decl.params if p.name and not p.read]
         for param in unread:
             message = f"parameter {param.name!r} of {decl.name!r} is never read"
             self.report.warning("unused-parameter", message, param.at)
-        if decl.result != VOID and not _ends(decl.body):
+        if decl.result != VOID and not _ends(decl.body) and not (takes_shapes and self.report.errors):
             note = Note("the function is declared here", decl.at.span)
             message = f"{decl.name!r} may end without a value: expected a return of {decl.result}"
             self.report.warning("no-return", message, node.body.last, [note])
 
     def _find_recursion(self) -> None:
-        bodies = {f: t.walk(f.body) if f.body else () for f in self._functions.values()}
+        functions = (*self._functions.values(), *self.instances.values())
+        bodies = {f: t.walk(f.body) if f.body else () for f in functions}
         calls = {f: [node for node in body if isinstance(node, t.Call)] for f, body in bodies.items()}
         done: set[t.FunctionDecl] = set()
         for f in calls:
@@ -229,21 +249,28 @@ class _Checker(BuiltinChecker):
 
     def _finish(self) -> list[t.FunctionDecl]:
         """Functions with bodies; a void one that nobody calls is a kernel."""
-        out = [f for f in self._functions.values() if f.body is not None]
-        for f in out:
-            if f.is_kernel or f.called:
+        for f in self._functions.values():
+            if f.is_kernel or f.called or (f.body is None and not f.is_open):
                 continue
-            if f.result == VOID and not any(isinstance(p.type, Tile) for p in f.params):
+            if f.result == VOID and not f.is_open and not any(isinstance(p.type, Tile) for p in f.params):
                 f.is_kernel = True
                 message = f"{f.name!r} is taken as a kernel: nothing calls it, and it is not __global__"
                 self.report.note("implicit-kernel", message, f.at)
             else:
                 self.report.warning("unused-function", f"function {f.name!r} is never called", f.at)
+        return [f for f in (*self._functions.values(), *self.instances.values()) if f.body is not None]
+
+    def as_constant(self, value: t.Const, to: Type, node: ast.Expr) -> t.Const:
+        """A constant as another type."""
+        with self.conversions("argument", node, "argument of a constexpr function: "):
+            out = converted(value, to)
+        assert isinstance(out, t.Const), "constants are converted at once"
         return out
 
     # statements
 
-    def _statements(self, nodes: tuple[ast.Stmt, ...]) -> tuple[t.Stmt, ...]:
+    def statements(self, nodes: tuple[ast.Stmt, ...]) -> tuple[t.Stmt, ...]:
+        """Check statements; one with an error is left out."""
         out: list[t.Stmt] = []
         for node in nodes:
             with contextlib.suppress(FaultError):
@@ -253,7 +280,7 @@ class _Checker(BuiltinChecker):
     def _scoped(self, node: ast.Stmt) -> t.Block:
         """A statement as a block with a scope of its own."""
         with self.scopes.inside():
-            return t.Block(node.at, self._statements(node.body if isinstance(node, ast.Block) else (node,)))
+            return t.Block(node.at, self.statements(node.body if isinstance(node, ast.Block) else (node,)))
 
     def _block(self, node: ast.Block) -> list[t.Stmt]:
         return [self._scoped(node)]
@@ -284,13 +311,15 @@ class _Checker(BuiltinChecker):
         if isinstance(type_, Void):
             self.fail("type", f"variable {d.name!r}: expected a type with values, found void", d)
         attributes = self._attributes(d.attributes, type_, is_parameter=False)
-        const = "const" in node.specifiers.qualifiers and not d.pointers
+        const = _is_const(node) and not d.pointers
         variable = t.Variable(d.name, type_, d.at, attributes)
         self.scopes.declare(d.name, variable, d.at)
         if d.init is None:
             return []
         try:
             value = self.value(d.init)
+            if self.takes_shapes and not isinstance(type_, Tile) and elements(value.shape) > 1:
+                type_ = variable.type = with_shape(type_, value.shape)
             with self.conversions("initialiser", d.init, f"{d.name} of type {type_}: "):
                 value = converted(value, type_)
         except FaultError:
@@ -304,6 +333,8 @@ class _Checker(BuiltinChecker):
         variable.const = const or any("const" in p for p in d.pointers)
         if const and isinstance(value, t.Const):
             variable.known = value.value
+        elif "constexpr" in node.specifiers.storage:
+            self.fail("constant", f"constexpr {d.name!r}: expected a constant expression, found {value.type}", d.init)
         return [t.Eval(d.at, t.Assign(d.at, type_, variable, out.value))]
 
     def _condition(self, node: ast.Expr, of: str) -> t.Expr:
@@ -332,15 +363,15 @@ class _Checker(BuiltinChecker):
     @contextlib.contextmanager
     def _left_by(self, *jumps: str) -> Generator[None, None, None]:
         """A body that these leave, until its end or an error in it."""
-        outer, self._jumps = self._jumps, self._jumps | {*jumps}
+        outer, self.jumps = self.jumps, self.jumps | {*jumps}
         try:
             yield
         finally:
-            self._jumps = outer
+            self.jumps = outer
 
     def _for(self, node: ast.For) -> list[t.Stmt]:
         with self.scopes.inside():
-            init = self._statements((node.init,))
+            init = self.statements((node.init,))
             condition = self._loop_condition(node.condition, "for")
             body = self._loop_body(node.body)
             step = None if node.step is None else self.effect(node.step)
@@ -364,7 +395,7 @@ class _Checker(BuiltinChecker):
         with self.scopes.inside(), self._left_by("break"):
             for cases, body in _sections(node.body):
                 labels = [self._case_label(item, elem, seen) for item in cases]
-                statements = t.Block(node.at, self._statements(tuple(body)))
+                statements = t.Block(node.at, self.statements(tuple(body)))
                 if labels:
                     numbers = tuple(n for n in labels if n is not None)
                     sections.append(t.Section(numbers, None in labels, statements))
@@ -392,30 +423,37 @@ class _Checker(BuiltinChecker):
             self.fail("goto", "goto is not supported: expected if, loops, break, continue or return", node)
         if node.kind == "return":
             return [self._return(node)]
-        if node.kind not in self._jumps:
+        if node.kind not in self.jumps:
             where = "a loop or a switch" if node.kind == "break" else "a loop"
             self.fail("jump", f"{node.kind!r}: expected inside {where}", node)
         return [t.Jump(node.at, node.kind)]
 
     def _return(self, node: ast.Jump) -> t.Stmt:
         if node.value is None:
-            if self._result != VOID:
-                message = f"return: expected a value of type {self._result} in {self.function_name!r}, found none"
+            if self.result != VOID:
+                message = f"return: expected a value of type {self.result} in {self.function_name!r}, found none"
                 self.fail("return", message, node)
             return t.Return(node.at, None)
         value = self.expr(node.value)
-        if self._result == VOID:
+        if self.result == VOID:
             if value.type == VOID:
                 return t.Return(node.at, value)
             self.fail("return", f"return: expected no value in {self.function_name!r}, found {value.type}", node.value)
+        if self.takes_shapes and not isinstance(self.result, Tile | Void):
+            # the first one says which shape all have
+            self.result = with_shape(self.result, value.shape)
         with self.conversions("return", node.value, f"return of {self.function_name!r}: "):
-            return t.Return(node.at, converted(value, self._result))
+            return t.Return(node.at, converted(value, self.result))
 
     _STATEMENTS: ClassVar[dict[type, Callable[[Any, Any], list[t.Stmt]]]] = {
         ast.Block: _block, ast.ExprStmt: _expr_stmt, ast.Declaration: _declaration,
         ast.StaticAssert: _static_assert, ast.If: _if, ast.For: _for,
         ast.While: _while, ast.Switch: _switch, ast.Label: _label, ast.Jump: _jump,
     }  # fmt: skip
+
+
+def _is_const(node: ast.Declaration) -> bool:
+    return "const" in node.specifiers.qualifiers or "constexpr" in node.specifiers.storage
 
 
 def _is_int(of: Type) -> bool:

@@ -46,6 +46,9 @@ MAX_DEPTH = 90
 """Nesting of expressions; chains of infix operators that group to the left do not count."""
 
 
+_CONSTEXPR = "a constexpr function has a constant value where its arguments and the conditions of its ifs are constant"
+
+
 class FaultError(Exception):
     """A reported error; the statement is given up."""
 
@@ -106,7 +109,9 @@ class Checker(ABC):
         x = self.value(node)
         if not isinstance(x, t.Const) or not isinstance(x.value, int):
             found = "a floating-point constant" if isinstance(x, t.Const) else f"a value of type {x.type}"
-            self.fail("constant", f"{what}: expected a constant integer expression, found {found}", node)
+            is_call = isinstance(x, t.Call) and x.function.is_constexpr
+            notes = [Note(_CONSTEXPR, x.function.at.span)] if isinstance(x, t.Call) and is_call else []
+            self.fail("constant", f"{what}: expected a constant integer expression, found {found}", node, notes)
         return x.value
 
     def shape(self, dims: tuple[ast.Expr, ...], at: Located) -> tuple[int, ...]:

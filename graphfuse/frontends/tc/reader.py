@@ -21,7 +21,9 @@ TYPE_WORDS = frozenset(
     ("void", "_Bool", "char", "short", "int", "long", "float", "double", "half", "signed", "unsigned", "_Complex")
 )
 QUALIFIERS = frozenset(("const", "volatile", "restrict", "__restrict__", "__restrict", "__constant__"))
-STORAGE = frozenset(("__global__", "static", "extern", "inline", "register", "auto", "typedef", "_Noreturn", "constexpr"))
+STORAGE = frozenset(
+    ("__global__", "static", "extern", "inline", "register", "auto", "typedef", "_Noreturn", "constexpr")
+)
 AGGREGATES = frozenset(("struct", "union", "enum"))
 SPECIFIERS = TYPE_WORDS | QUALIFIERS | STORAGE | AGGREGATES
 STATEMENTS = frozenset(

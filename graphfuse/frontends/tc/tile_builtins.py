@@ -8,8 +8,8 @@ from graphfuse.frontends.tc import ast
 from graphfuse.frontends.tc import typed as t
 from graphfuse.frontends.tc.check_base import bound
 from graphfuse.frontends.tc.check_expr import ExprChecker
-from graphfuse.frontends.tc.folds import Fold
 from graphfuse.frontends.tc.convert import broadcast, reshape, to_elem, to_shape
+from graphfuse.frontends.tc.folds import Fold
 from graphfuse.frontends.tc.types import BOOL, FLOAT, INT, MAX_ELEMENTS, Tile, promoted, with_dim, with_shape
 
 _SCANS = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}

@@ -454,7 +454,8 @@ class FunctionDecl:
     called: bool = False
     is_constexpr: bool = False
     is_open: bool = False
-    """Whether a parameter is a tile of any shape: only instances are checked."""
+    """Whether a parameter or the result is a tile of any shape: only instances are checked."""
+    open_params: frozenset[int] = frozenset()
 
 
 class Unit(Tree):

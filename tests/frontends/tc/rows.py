@@ -13,7 +13,7 @@ _SECTIONS = {
     "1.4": "integers floats pointers tiles aggregates enumerations typedef sizeof generic static-assert power-of-two "
     "positive-dims too-large unit-dims nested-shape void",
     "1.5": "uninitialised self-initialised initialiser-conversion initialiser-broadcast brace-initialiser "
-    "mutable-parameters scoping redeclared const storage own-shapes",
+    "mutable-parameters scoping redeclared const storage own-shapes const-dims constexpr",
     "1.6": "multipleof pointer-attributes restrict attribute-spelling unknown optional-global local-constant "
     "false-promise",
     "1.7": "postfix unary range-level dot-level multiplicative additive relational bitwise logical conditional "
@@ -21,13 +21,14 @@ _SECTIONS = {
     "logical-operators shifts comparisons compound-assignment assignment-value assignment-errors "
     "gnu-conditional times-one null-pointers",
     "1.8": "ranges constant-ends not-constant empty power-of-two too-large",
-    "1.9": "operand index newaxis all-axes reductions argmax transposition scans",
+    "1.9": "operand index newaxis all-axes reductions argmax transposition scans slices elements by-a-function",
     "1.10": "transpose dot dot-batched dot-types dot-errors dot-function",
     "1.11": "usual-conversions weak-literals binary-broadcast assignment-reshape scalar-cast tile-cast pointer-cast "
     "signedness pointer-offset bitcast comparison-type",
     "1.12": "load store masked ternary",
-    "1.13": "if for while do switch goto break return calls empty-body kernels",
-    "1.14": "program-ids exp-log-sqrt min-max select atomics barrier infinities calloc maths printf assert",
+    "1.13": "if for while do switch goto break return calls empty-body kernels any-shape",
+    "1.14": "program-ids exp-log-sqrt min-max select atomics barrier infinities calloc maths printf assert "
+    "moves order folds",
     "1.15": "grid-rank several-kernels no-threads",
     "1.16": "invalid-suffix arithmetic-type remainder broadcast cast-elements cast-to-scalar tile-power-of-two "
     "range-power-of-two range-negative range-integers constant-expression shape-negative scalar-elements "

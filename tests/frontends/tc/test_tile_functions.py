@@ -10,6 +10,9 @@ from tests.frontends.tc.tiles import array, check
 SHAPES = [((32,), 0), ((24,), 0), ((8, 16), 0), ((8, 16), 1), ((5, 12), 0), ((5, 12), 1), ((4, 3, 8), 1)]
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*is never called:graphfuse.SourceWarning")
+
+
 @pytest.fixture(autouse=True)
 def _without_cache(monkeypatch):
     monkeypatch.setenv("GRAPHFUSE_CACHE", "0")
@@ -235,3 +238,77 @@ def test_an_element_is_exact():
 def test_pointers_are_sliced():
     x = numbers("int", (32,))
     check("v", [x], ["int"], x[8:24], "int", before="int *p[16] = (A + (0 ... 32))[8:24]; int v[16] = *p;")
+
+
+# functions of the source
+
+FUNCTIONS = """
+float sum(float a, float b) { return a + b; }
+int largest(int a, int b) { if (1) { int c = a > b ? a : b; return c; } return 0; }
+int later(int a, int b) { return b; }
+int earlier(int a, int b) { return a; }
+float norm(float x[]) { return sqrt((x * x)[+]); }
+float[] halves(float x[]) { float y = x / 2; y += x / 2; return y; }
+float poly(float x, float scale) { float y = x * scale; for (int i = 0; i < 2; i++) y = y * x + 1; return y; }
+"""
+
+
+@pytest.mark.parametrize(("shape", "axis"), SHAPES, ids=str)
+def test_reductions_by_a_function(shape, axis):
+    x = numbers("int", shape)
+    item = items(shape, axis, "largest")
+    check(f"a[{item}]", [x], ["int"], x.max(axis), "int", helpers=FUNCTIONS)
+    check(f"reduce(a, {axis}, later)", [x], ["int"], x.take(-1, axis), "int", helpers=FUNCTIONS)
+    check(f"reduce(a, {axis}, earlier)", [x], ["int"], x.take(0, axis), "int", helpers=FUNCTIONS)
+    check(f"reduce((half)a, {axis}, sum)", [x], ["int"], x.sum(axis), "float", helpers=FUNCTIONS)
+
+
+@pytest.mark.parametrize(("shape", "axis"), SHAPES, ids=str)
+def test_scans_by_a_function(shape, axis):
+    x = numbers("int", shape)
+    check(f"scan(a, {axis}, largest)", [x], ["int"], np.maximum.accumulate(x, axis), "int", helpers=FUNCTIONS)
+    check(f"scan(a, {axis}, later)", [x], ["int"], x, "int", helpers=FUNCTIONS)
+    first = np.broadcast_to(x.take([0], axis), shape)
+    check(f"scan(a, {axis}, earlier)", [x], ["int"], first, "int", helpers=FUNCTIONS)
+    check(f"scan(a, {axis}, earlier, reverse)", [x], ["int"], x, "int", helpers=FUNCTIONS)
+    sums = np.flip(np.cumsum(np.flip(x, axis), axis), axis)
+    check(f"scan((float)a, {axis}, sum, reverse)", [x], ["int"], sums, "float", helpers=FUNCTIONS)
+
+
+@pytest.mark.parametrize("shape", [(32,), (24,), (4, 8), (3, 5)], ids=str)
+def test_functions_of_any_shape(shape):
+    x = numbers("float", shape)
+    want = (x * 3 * x + 1) * x + 1
+    check("poly(a, 3)", [x], ["float"], want, "float", helpers=FUNCTIONS)
+    check("halves(a) - poly(a, a)", [x], ["float"], x - ((x * x * x + 1) * x + 1), "float", helpers=FUNCTIONS)
+    if len(shape) == 1:
+        near = np.testing.assert_allclose
+        check(
+            "norm(a)",
+            [x],
+            ["float"],
+            np.linalg.norm(x),
+            "float",
+            helpers=FUNCTIONS,
+            equal=lambda *a, **k: near(*a, 1e-6, **k),
+        )
+
+
+def test_constants_are_dims():
+    text = "const int D = 32; const int M = D / 2; float c[M] = a[0:M] * D;"
+    x = numbers("float", (32,))
+    check("c", [x], ["float"], x[:16] * 32, "float", before=text)
+
+
+CONSTEXPR = """
+constexpr int power(int n) { return n <= 1 ? 1 : n <= 2 ? 2 : n <= 4 ? 4 : 8; }
+constexpr int twice(int n) { const int m = power(n); if (m > 2) { return 2 * m; } return m; }
+constexpr int WIDTH = twice(3);
+"""
+
+
+def test_constant_functions():
+    x = numbers("float", (8,))
+    text = "constexpr int k = WIDTH / 2; float c[twice(3)] = a; float d[k] = c[:k];"
+    check("c * power(n)", [x], ["float"], x * 4, "float", before=text, helpers=CONSTEXPR, n=3)
+    check("d", [x], ["float"], x[:4], "float", before=text, helpers=CONSTEXPR)
