@@ -365,6 +365,7 @@ def main() -> None:
             ("two_thirds", mpf(2) / 3, 2),
             ("log2_10", mp.log(10, 2), 1),
             ("log10_2", mp.log10(2), 2),
+            ("log10e", 1 / mp.log(10), 2),
             ("ln10", mp.log(10), 2),
         ):
             _print_entry(name, "", _parts(value, count, elem), elem)

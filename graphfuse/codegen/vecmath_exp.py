@@ -221,6 +221,15 @@ def log2(c: Code, x: Value) -> Value:
     return _log_specials(c, x, k + c.fma(f, log2e, tail), 0.0)
 
 
+def log10(c: Code, x: Value) -> Value:
+    """The logarithm to base 10: those of 2^k and of m, the factors of both in two parts."""
+    k, f = split_any(c, x)
+    parts = format_of(x).parts
+    (log10e, log10e_low), (log10_2, log10_2_low) = parts["log10e"], parts["log10_2"]
+    tail = c.fma(k, log10_2_low, c.fma(_log_tail(c, f), log10e, f * log10e_low))
+    return _log_specials(c, x, c.fma(k, log10_2, c.fma(f, log10e, tail)), 0.0)
+
+
 def log1p(c: Code, x: Value) -> Value:
     """Log1p: 1 + x = 2^k (1 + f), where f = 2^-k x + (2^-k - 1) is rounded once."""
     fmt = format_of(x)

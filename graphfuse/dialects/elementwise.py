@@ -98,6 +98,7 @@ MACHINE_FUNCTIONS: tuple[Function, ...] = (
     Function("hypot", 2, "float", "sqrt(a^2 + b^2), without overflow, as C99 hypot.", commutative=True),
     Function("copysign", 2, "float", "|a| with the sign of b."),
     Function("cbrt", 1, "float", "cube root."),
+    Function("log10", 1, "float", "base-10 logarithm."),
     Function("exp10", 1, "float", "10 to the power a."),
     Function("erfc", 1, "float", "1 - erf(a), accurate where it is small."),
     Function("erfinv", 1, "float", "the inverse of erf."),

@@ -326,8 +326,8 @@ TRANSCENDENTAL: dict[str, Callable[..., Array]] = {
     "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh,
     "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
     "rsqrt": lambda x: 1.0 / np.sqrt(x), "logaddexp": np.logaddexp,
-    "exp10": lambda x: np.power(10.0, x), "cbrt": np.cbrt, "hypot": np.hypot, "erfc": _each(math.erfc),
-    "erfinv": _each(_erfinv), "lgamma": _each(_lgamma),
+    "exp10": lambda x: np.power(10.0, x), "log10": np.log10, "cbrt": np.cbrt, "hypot": np.hypot,
+    "erfc": _each(math.erfc), "erfinv": _each(_erfinv), "lgamma": _each(_lgamma),
 }  # fmt: skip
 """Computed in f64 whatever the element."""
 

@@ -253,6 +253,7 @@ SPECIAL_RESULTS = {
     "asinh": [(-INF, -INF), (INF, INF), (NAN, NAN), (-0.0, -0.0)],
     "acosh": [(0.5, NAN), (-INF, NAN), (INF, INF), (NAN, NAN), (1.0, 0.0)],
     "atanh": [(1.0, INF), (-1.0, -INF), (2.0, NAN), (INF, NAN), (NAN, NAN), (-0.0, -0.0)],
+    "log10": [(0.0, -INF), (-1.0, NAN), (INF, INF), (NAN, NAN), (1.0, 0.0), (1000.0, 3.0), (1e10, 10.0)],
     "exp10": [(-INF, 0.0), (INF, INF), (NAN, NAN), (0.0, 1.0), (-0.0, 1.0), (2.0, 100.0), (1e30, INF), (-1e30, 0.0)],
     "cbrt": [(-INF, -INF), (INF, INF), (NAN, NAN), (-0.0, -0.0), (27.0, 3.0), (-(2.0**-120), -(2.0**-40))],
     "erfc": [(-INF, 2.0), (INF, 0.0), (NAN, NAN), (0.0, 1.0), (-0.0, 1.0), (30.0, 0.0), (-30.0, 2.0)],
@@ -377,7 +378,7 @@ def test_large_angles_stay_in_range(fn: str, elem: str) -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 4, 8, 32])
-@pytest.mark.parametrize("fn", ["exp", "tanh", "sin", "pow", "log1p"])
+@pytest.mark.parametrize("fn", ["exp", "tanh", "sin", "pow", "log1p", "cbrt", "erfc", "lgamma"])
 def test_width_does_not_change_results(fn: str, lanes: int) -> None:
     for elem in ("f32", "f64"):
         x = samples(elem, 50)

@@ -99,11 +99,12 @@ func @machine(%x: ptr<f32>, %y: ptr<i32>) {
   %sign = block.copysign(%a, %root) : tile<8xf32>
   %third = block.cbrt(%a) : tile<8xf32>
   %ten = block.exp10(%a) : tile<8xf32>
+  %digits = block.log10(%e) : tile<8xf32>
   %rest = block.erfc(%a) : tile<8xf32>
   %back = block.erfinv(%a) : tile<8xf32>
   %gamma = block.lgamma(%a) : tile<8xf32>
   %high = block.mulhi(%m, %m) : tile<8xi32>
   %ones = block.popcount(%m) : tile<8xi32>
   %zeros = block.clz(%m) : tile<8xi32>
-  return(%max, %min, %root, %sum, %ratio, %side, %sign, %third, %ten, %rest, %back, %gamma, %high, %ones, %zeros)
+  return(%max, %min, %root, %sum, %ratio, %side, %sign, %third, %ten, %digits, %rest, %back, %gamma, %high, %ones, %zeros)
 }

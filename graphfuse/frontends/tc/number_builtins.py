@@ -34,7 +34,7 @@ _FLOAT_FUNCTIONS = {
     for name in (
         "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan",
         "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "floor", "ceil", "trunc", "sigmoid", "atan2", "pow",
-        "isnan", "isinf", "fma", "exp10", "cbrt", "hypot", "erfc", "erfinv", "lgamma", "copysign", "div_rn",
+        "isnan", "isinf", "fma", "log10", "exp10", "cbrt", "hypot", "erfc", "erfinv", "lgamma", "copysign", "div_rn",
     )
 } | {
     "rint": "round", "nearbyint": "round", "fabs": "abs", "fmin": "minnum", "fmax": "maxnum", "fmod": "truncmod",

@@ -47,7 +47,7 @@ def specials(elem, count=32):
 
 # functions of one number
 
-ONE = {"exp10": 1.5, "cbrt": 0.6, "erfc": 3.5, "erfinv": 3.0, "lgamma": 4.0}
+ONE = {"log10": 1.1, "exp10": 1.5, "cbrt": 0.6, "erfc": 3.5, "erfinv": 3.0, "lgamma": 4.0}
 """And how many units in the last place they may be off (docs/numerics.md)."""
 
 
