@@ -31,6 +31,7 @@ from graphfuse.codegen.arith import compute_elem
 from graphfuse.codegen.expand_moves import expand_moves
 from graphfuse.cpu.lower_dot import deferrable
 from graphfuse.cpu.windows.plan import is_virtual, plan, readable_by_product, tiles
+from graphfuse.cpu.windows.sort import LongSort
 from graphfuse.cpu.windows.sources import Kept, Sources, is_turned, row_major, swapped
 from graphfuse.cpu.windows.together import side_by_side
 from graphfuse.cpu.windows.window import Inside, Start, Window, divisor, window_shape
@@ -258,8 +259,16 @@ class _Maker(Sources):
         self.kept.update(results)
 
     def _sort(self, op: Op) -> None:
-        """Whole lines at a time: one along lanes, else as many side by side as a vector has lanes."""
+        """Whole lines: one along lanes, else as many side by side as a vector has lanes; long ones in parts."""
         shape, axis, count = tile_of(op.operands[0]).shape, attr_int(op, "axis"), attr_int(op, "count")
+        part = LARGE_BY_HAND * self.lanes >> len(op.operands) - 1
+        if shape[axis] > part and not op.attrs.get("falling"):
+            long = LongSort(self, self.loop, op, part, self.lanes)
+            for kept, value in zip(long.keys, op.operands, strict=True):
+                self.fill(kept, value)
+            long.run()
+            self.kept.update(zip(op.results, long.keys, strict=True))
+            return
         lanes = shape[-1] if shape[-1] % self.lanes else self.lanes
         window = [1] * (len(shape) - 1) + [lanes]
         window[axis] = shape[axis]

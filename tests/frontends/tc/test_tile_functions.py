@@ -142,6 +142,15 @@ def test_sorts(shape, axis, descending):
         check(f"sort(a, {axis}{word})", [x], [elem], np.flip(want, axis) if descending else want, elem)
 
 
+@pytest.mark.parametrize(("shape", "axis"), [((1000,), 0), ((512,), 0), ((300, 3), 0), ((3, 512), 1)], ids=str)
+def test_long_lines(shape, axis):
+    for elem in ("float", "long"):
+        x = array(np.random.default_rng(8).integers(-99, 100, shape), elem)
+        check(f"sort(a, {axis})", [x], [elem], np.sort(x, axis), elem)
+        order = np.argsort(-x, axis, kind="stable").take(range(7), axis)
+        check(f"argtopk(a, 7, {axis})", [x], [elem], order, "int")
+
+
 @pytest.mark.parametrize("elem", ["float", "half", "double", "bf16"])
 def test_not_a_number_is_the_largest(elem):
     x = array([3, np.nan, -np.inf, 0, -1, np.inf, -np.nan, 2], elem)
