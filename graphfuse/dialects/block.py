@@ -247,12 +247,12 @@ def reshape(x: Type, *, shape: tuple[int, ...]) -> Type:
     out = Tile(shape, t.elem)
     if t.layout is None:
         return out
-    if _apart(shape) != _apart(t.shape):
+    if apart(shape) != apart(t.shape):
         raise VerifyError(f"{t} is padded: only dims of powers of two can be split or joined, got {list(shape)}")
     return Tile(shape, t.elem, t.layout.reshape(out.padded_shape))
 
 
-def _apart(shape: tuple[int, ...]) -> list[int]:
+def apart(shape: tuple[int, ...]) -> list[int]:
     """Dims that are padded, and between them the products of others: what a layout of the padded tile keeps apart."""
     out = [1]
     for n in shape:

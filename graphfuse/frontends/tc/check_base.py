@@ -109,8 +109,8 @@ class Checker(ABC):
         x = self.value(node)
         if not isinstance(x, t.Const) or not isinstance(x.value, int):
             found = "a floating-point constant" if isinstance(x, t.Const) else f"a value of type {x.type}"
-            is_call = isinstance(x, t.Call) and x.function.is_constexpr
-            notes = [Note(_CONSTEXPR, x.function.at.span)] if isinstance(x, t.Call) and is_call else []
+            callee = x.function if isinstance(x, t.Call) else None
+            notes = [Note(_CONSTEXPR, callee.at.span)] if callee and callee.is_constexpr else []
             self.fail("constant", f"{what}: expected a constant integer expression, found {found}", node, notes)
         return x.value
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 
+from graphfuse.dialects.block import apart
 from graphfuse.frontends.tc import typed as t
 from graphfuse.frontends.tc.constants import wrap
 from graphfuse.frontends.tc.types import (
@@ -128,7 +129,7 @@ def to_shape(x: t.Expr, shape: tuple[int, ...]) -> t.Expr:
 
 def _reordered(x: t.Expr, old: tuple[int, ...], shape: tuple[int, ...]) -> t.Expr:
     """A reshape that is more than dims of 1: layouts are linear over powers of two only."""
-    if [d for d in old if d > 1] != [d for d in shape if d > 1]:
+    if apart(old) != apart(shape):
         for side in (old, shape):
             if any(d & (d - 1) for d in side):
                 raise ConversionError(f"a reshape: expected dims that are powers of two, found {list(side)}")

@@ -99,7 +99,7 @@ def test_joins(shape):
     check("join(a, b + 1)", [x, y], ["float"] * 2, np.stack([x, y + 1], -1), "float")
 
 
-@pytest.mark.parametrize("shape", [(32,), (4, 8)], ids=str)
+@pytest.mark.parametrize("shape", [(32,), (4, 8), (3, 8)], ids=str)
 def test_interleaving(shape):
     x, y = numbers("half", shape), numbers("half", shape, seed=1)
     want = np.stack([x, y], -1).reshape(*shape[:-1], -1)
