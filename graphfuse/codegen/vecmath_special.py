@@ -16,6 +16,8 @@ from graphfuse.codegen.vecmath_format import format_of, round_to_bits
 _INF: Final = float("inf")
 _NAN: Final = float("nan")
 _TWO_OVER_ROOT_PI: Final = 2 / math.sqrt(math.pi)
+_ERFC_TOP: Final = {"f32": 10.1, "f64": 27.25}
+"""erfc is less than half of the least number, 0, from here on."""
 
 
 def exp10(c: Code, x: Value) -> Value:
@@ -74,6 +76,7 @@ def hypot(c: Code, x: Value, y: Value) -> Value:
     # a number that counts beside the larger one is no smaller by more than the fraction, so has a normal square
     half = fmt.bias // 2
     is_large, is_small = larger > 2.0 ** (half - 2), larger < 2.0 ** (fmt.fraction_bits + 2 - half)
+    # takes the least and the largest number between the two
     step = {"f32": 100, "f64": 700}[x.elem]
 
     def by_size(large: float, small: float) -> Value:
@@ -105,7 +108,7 @@ def _erf_near_0(c: Code, x: Value) -> Value:
 def erfc(c: Code, x: Value) -> Value:
     """1 - erf(x) below 1/2, exp(-a^2) P((a - 4) / (a + 4)) / (1 + 2 a) beyond, and 2 less that for negative x."""
     size = x.abs()
-    scaled = _lifted_erfc(c, c.at_most(size, {"f32": 10.1, "f64": 27.25}[x.elem]))
+    scaled = _lifted_erfc(c, c.at_most(size, _ERFC_TOP[x.elem]))
     tail = scaled * 2.0 ** -vecmath_exp.lift(x)
     tail = c.select(x < 0.0, 2.0 - tail, tail)
     return c.select(size < 0.5, 1.0 - _erf_near_0(c, x), tail)
@@ -115,6 +118,7 @@ def _lifted_erfc(c: Code, a: Value) -> Value:
     """erfc(a) 2^lift, which is never subnormal, for a from 0 to where erfc is 0."""
     inverse = 1.0 / (a + 4.0)
     q = (a - 4.0) * inverse
+    # less what its rounding leaves of a - 4 = q (a + 4)
     q = c.fma(inverse, c.fma(-q, a, c.fma(q + 1.0, -4.0, a)), q)
     square = a * a
     e, scale = vecmath_exp.parts_of_exp_of_minus(c, square, c.fma(a, a, -square))
@@ -140,7 +144,7 @@ def erfinv(c: Code, x: Value) -> Value:
 
 def _halley(c: Code, x: Value, y: Value) -> Value:
     """A better y with erf(y) = x: u = (erf(y) - x) / erf'(y), y - u / (1 + u y)."""
-    size = c.at_most(y, 6.0)
+    size = c.at_most(y, 6.0)  # 1 - 2^-53 is the erf of 5.9
     tail = _lifted_erfc(c, size) * 2.0 ** -vecmath_exp.lift(x)
     # 1 - x is exact where it is used
     error = c.select(x < 0.5, _erf_near_0(c, size) - x, (1.0 - x) - tail)
@@ -180,7 +184,7 @@ def _lgamma_of_positive(c: Code, x: Value) -> Value:
         return c.select(x < 2.0, c.select(x < 1.0, below_1, below_2), upper)
 
     factors = c.constant(1.0, x.elem)
-    for k in range(1, 6):
+    for k in range(1, 6):  # x - 5 is the last from 7 on
         factors = c.select(x >= k + 2.0, factors * (x - float(k)), factors)
     log = vecmath_exp.log(c, by_range(x, c.constant(1.0, x.elem), factors, x))
     u = by_range(x, x - 1.0, x - x.trunc(), c.constant(0.0, x.elem))
