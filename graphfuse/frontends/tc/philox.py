@@ -2,8 +2,8 @@
 
 Philox-4x32-10 of J. Salmon, M. Moraes, R. Dror and D. Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011:
 four words of a counter become four random ones, by a key of two words. A seed is a key, an offset the lower half of a
-counter, a subsequence the upper half, as in cuRAND and torch. Uniform and normal numbers are made of words as Triton makes
-them of those of 32 bits.
+counter, a subsequence the upper half, as in cuRAND and torch. Uniform and normal numbers are made of words
+as Triton makes them of words of 32 bits.
 """
 
 from __future__ import annotations
