@@ -49,8 +49,8 @@ def check_subscript(c: Checker, node: ast.Subscript) -> t.Expr:
     consumed = sum(item.kind != "newaxis" for item in node.items)
     rank = len(x.type.shape)
     if consumed != rank:
-        message = f"subscript: expected ':' or a reduction for each of {rank} axes of {x.type}, found {consumed}"
-        c.fail("subscript", message, node)
+        expected = f"':', a reduction or an index for each of {rank} axes of {x.type}"
+        c.fail("subscript", f"subscript: expected {expected}, found {consumed}", node)
     return _taken(c, x, node)
 
 
