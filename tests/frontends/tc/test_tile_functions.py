@@ -33,6 +33,7 @@ def items(shape, axis, item):
 # reductions and scans
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize(("shape", "axis"), SHAPES, ids=str)
 @pytest.mark.parametrize("elem", ["int", "float", "half"])
 def test_products(elem, shape, axis):
@@ -40,6 +41,7 @@ def test_products(elem, shape, axis):
     check(f"a[{items(shape, axis, '*')}]", [x], [elem], x.astype("f8").prod(axis), elem)
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize(("shape", "axis"), SHAPES, ids=str)
 @pytest.mark.parametrize(("kind", "function"), [("&", np.bitwise_and), ("|", np.bitwise_or), ("^", np.bitwise_xor)])
 def test_bits(kind, function, shape, axis):
@@ -51,6 +53,7 @@ def test_bits(kind, function, shape, axis):
     check(f"a[{items(shape, axis, kind)}]", [flags], ["bool"], logical.reduce(flags, axis), "bool")
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize(("shape", "axis"), SHAPES, ids=str)
 @pytest.mark.parametrize(
     ("name", "function"),
@@ -75,6 +78,7 @@ def test_flips(shape, axis):
         check(f"flip(a, {axis})", [x], [elem], np.flip(x, axis), elem)
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize(("shape", "axis"), SHAPES, ids=str)
 @pytest.mark.parametrize("other", [None, 1, 3])
 def test_catenations(shape, axis, other):
@@ -106,6 +110,7 @@ def test_interleaving(shape):
     check("interleave(a, b)", [x, y], ["half"] * 2, want, "half")
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize(("shape", "axis"), SHAPES, ids=str)
 @pytest.mark.parametrize("count", [None, 5])
 def test_gathers(shape, axis, count):
@@ -130,6 +135,7 @@ def test_gathers_in_a_loop():
 # order
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize(("shape", "axis"), [*SHAPES, ((1,), 0), ((200,), 0), ((33, 3), 0)], ids=str)
 @pytest.mark.parametrize("descending", [False, True])
 def test_sorts(shape, axis, descending):
@@ -142,6 +148,7 @@ def test_sorts(shape, axis, descending):
         check(f"sort(a, {axis}{word})", [x], [elem], np.flip(want, axis) if descending else want, elem)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("shape", "axis"), [((1000,), 0), ((512,), 0), ((300, 3), 0), ((3, 512), 1)], ids=str)
 def test_long_lines(shape, axis):
     for elem in ("float", "long"):
@@ -159,6 +166,7 @@ def test_not_a_number_is_the_largest(elem):
     check("argtopk(a, 3)", [x], [elem], [1, 6, 5], "int")
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(("shape", "axis"), SHAPES, ids=str)
 def test_places_in_order(shape, axis):
     for elem in ("float", "int", "long", "half"):
@@ -173,6 +181,7 @@ def test_zeros_of_either_sign_keep_their_order():
     check("argsort(a)", [array([0.0, -0.0, 0.0, -1.0], "float")], ["float"], [3, 0, 1, 2], "int")
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize(("shape", "axis"), SHAPES, ids=str)
 @pytest.mark.parametrize("count", [1, 3])
 def test_the_largest(shape, axis, count):
@@ -262,6 +271,7 @@ float poly(float x, float scale) { float y = x * scale; for (int i = 0; i < 2; i
 """
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(("shape", "axis"), SHAPES, ids=str)
 def test_reductions_by_a_function(shape, axis):
     x = numbers("int", shape)
@@ -272,6 +282,7 @@ def test_reductions_by_a_function(shape, axis):
     check(f"reduce((half)a, {axis}, sum)", [x], ["int"], x.sum(axis), "float", helpers=FUNCTIONS)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(("shape", "axis"), SHAPES, ids=str)
 def test_scans_by_a_function(shape, axis):
     x = numbers("int", shape)
