@@ -23,7 +23,7 @@ from graphfuse.gpu.kernel import WARP_SIZE
 from graphfuse.gpu.transforms import dot_layouts
 from graphfuse.gpu.transforms.scan_layouts import owners, scan_layout
 from graphfuse.ir.core import Attr, Block, Func, Op, Params, Trait, Value, attr_dims, attr_int, attr_ints, tile_of
-from graphfuse.ir.layout import WARP, LinearLayout
+from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout, tile_outs
 from graphfuse.ir.layout_families import Blocked
 from graphfuse.ir.passes import passing
 from graphfuse.ir.remake import Remaker
@@ -90,7 +90,16 @@ class _Wanted:
         for op in self.func.walk():
             for v in (*op.operands, *op.results):
                 if isinstance(v.type, Tile) and v not in self.layouts:
-                    self._spread(v, default_layout(v.type, self.warps))
+                    self._spread(v, self._repeated(v) or default_layout(v.type, self.warps))
+
+    def _repeated(self, value: Value) -> LinearLayout | None:
+        """Of a tile whose elements stand side by side a few times: the copies in registers of who has the element."""
+        op = value.op
+        if op is None or op.kind is not block.broadcast or op.operands[0] not in self.layouts:
+            return None
+        source, layout = tile_of(op.operands[0]).padded_shape, self.layouts[op.operands[0]]
+        grown = [d for d, (a, b) in enumerate(zip(source, tile_of(value).padded_shape, strict=True)) if a != b]
+        return _side_by_side(layout, grown[0]) if len(grown) == 1 and tile_of(value).shape[grown[0]] == 2 else None
 
     def _seeds(self) -> Iterator[Seed]:
         """What ops would like, in the order of the text."""
@@ -316,6 +325,19 @@ def flattened(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
         if n != have:
             layout = layout.reduce(d).expand(d)
     return layout
+
+
+def _side_by_side(layout: LinearLayout, axis: int) -> LinearLayout:
+    """A layout with a dim of 1 made one of 2, which the lowest bit of the registers moves along."""
+    shape = tuple(2 if d == axis else n for d, n in enumerate(layout.shape))
+    below = sum(b for _, b in layout.outs[axis + 1 :])
+
+    def moved(base: int) -> int:
+        return base >> below << below + 1 | base & (1 << below) - 1
+
+    ins = {name: [*map(moved, layout.bases(name))] for name in (REGISTER, LANE, WARP)}
+    ins[REGISTER].insert(0, 1 << below)
+    return LinearLayout.of(ins, tile_outs(shape))
 
 
 def operand_layout(op: Op, want: LinearLayout) -> LinearLayout | None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.frontends.tc.tiles import array, check
+from graphfuse.frontends.tc import compile_text
+from graphfuse.ir.printer import to_text
+from tests.frontends.tc.tiles import array, check, source
+from tests.gpu.launching import SM_90A, compiled
 
 SHAPES = [((32,), 0), ((24,), 0), ((8, 16), 0), ((8, 16), 1), ((5, 12), 0), ((5, 12), 1), ((4, 3, 8), 1)]
 
@@ -101,6 +104,13 @@ def test_joins(shape):
     dims = ", ".join([":"] * len(shape))
     check(f"join(a, b)[{dims}, 0] - join(a, b)[{dims}, 1]", [x, y], ["float"] * 2, x - y, "float")
     check("join(a, b + 1)", [x, y], ["float"] * 2, np.stack([x, y + 1], -1), "float")
+
+
+def test_pairs_that_are_split_again_stay_in_registers():
+    text = source("join(a, b)[:, 0] * 2", [("float", (256,))] * 2, ("float", (256,)))
+    ptx, _ = compiled(to_text(compile_text(text, "k.tc", {})[0].func), SM_90A)
+    assert "shfl" not in ptx
+    assert "shared" not in ptx
 
 
 @pytest.mark.parametrize("shape", [(32,), (4, 8), (3, 8)], ids=str)
