@@ -17,14 +17,15 @@ from onnx import TensorProto, helper, numpy_helper
 import graphfuse
 from graphfuse import checking, compiler
 from graphfuse.api import recompile, verify_regions
-from graphfuse.blockgen.numerics import COARSE
+from graphfuse.blockgen.numerics import COARSE, apply_numerics
 from graphfuse.codegen import vecmath
-from graphfuse.dialects import block
+from graphfuse.dialects import block, graph
 from graphfuse.errors import ArtifactError, UsageError
 from graphfuse.interp import graph as interp
-from graphfuse.ir.core import Func
+from graphfuse.ir.core import Func, tile_of
 from graphfuse.ir.parser import parse
 from graphfuse.ir.passes import run as run_passes
+from graphfuse.ir.types import F32, F64
 from graphfuse.knobs import NUMERICS, Numerics, Options
 from graphfuse.pipelines import graph_passes
 from graphfuse.runtime.session import Session
@@ -205,7 +206,22 @@ def test_coarse_functions_are_those_beyond_two_ulp() -> None:
     assert set(COARSE) == {name for name, (f32, _) in vecmath.ULP.items() if f32 > 2}
 
 
-@pytest.mark.parametrize("name", COARSE)
+@pytest.mark.parametrize("name", [n for n in COARSE if n not in graph.ELEMENTWISE])
+def test_strict_functions_of_kernels_are_computed_in_f64(name: str) -> None:
+    func = parse(f"""func @f(%x: ptr<f32>, %y: ptr<f32>) {{grid = 1}} {{
+      %z = block.const() {{elem = i64, value = 0}} : i64
+      %a = block.load_view(%x, %z) {{shape = [16], strides = [1]}} : tile<16xf32>
+      %b = block.{name}(%a) : tile<16xf32>
+      block.store_view(%y, %z, %b) {{strides = [1]}}
+      return()
+    }}""")
+    made = {how: apply_numerics(func, how, has_fma=True) for how in NUMERICS}
+    kind = block.ELEMENTWISE[name]
+    elems = {how: [tile_of(op.result).elem for op in f.walk() if op.kind is kind] for how, f in made.items()}
+    assert elems == {"strict": [F64], "eager": [F32], "fast": [F32]}
+
+
+@pytest.mark.parametrize("name", [n for n in COARSE if n in graph.ELEMENTWISE])
 def test_strict_functions_are_within_two_ulp(name: str) -> None:
     low, high = {"asin": (-1, 1), "atanh": (-1, 1), "acosh": (1, 50)}.get(name, (-20, 20))
     x = np.random.default_rng(4).uniform(low, high, 1 << 16).astype(np.float32)

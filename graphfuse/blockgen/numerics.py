@@ -42,7 +42,7 @@ ON_ANY_MACHINE: Level = "gpu"
 """Schedules for a GPU have ops of its own among the block dialect's: a sort of lanes."""
 _HALVES = (F16, BF16)
 _FUNCTIONS: tuple[OpDef, ...] = tuple(block.ELEMENTWISE.values())
-COARSE = ("tan", "asin", "asinh", "acosh", "atanh")
+COARSE = ("tan", "asin", "asinh", "acosh", "atanh", "erfc", "erfinv")
 """Functions whose f32 form is off by more than 2 ulp (`codegen.vecmath.ULP`)."""
 
 
