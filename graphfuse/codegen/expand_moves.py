@@ -22,7 +22,7 @@ from graphfuse.ir.remake import Remaker
 from graphfuse.ir.types import BOOL, I32, I64, Scalar, Tile
 
 
-@passing("block", needed=True)
+@passing("gpu", needed=True)
 def expand_moves(func: Func, *, but: str = "") -> Func:
     """`func` without the ops of `dialects/moves.py`, other than sorting and those that are named."""
     kept = but.split(",")
