@@ -313,18 +313,16 @@ def main() -> int:
         case, dtype = args.worker
         print(json.dumps(measure(case, args.layers, args.cpu, dtype)))
         return 0
-    rows: list[dict[str, Any]] = []
     deadline = time.perf_counter() + args.budget
     dtypes = (args.dtypes or ("f32,bf16" if args.cpu else "bf16")).split(",")
     cases = (args.cases or (CASES_OF_CPU if args.cpu else CASES)).split(",")
-    for case, dtype in product((c for c in cases if asked(c, args.only)), dtypes):
-        if (left := deadline - time.perf_counter()) < 20:
-            continue
-        sizes = ["--layers", str(args.layers), "--cpu", str(args.cpu)]
-        rows.append(in_a_process(["benchmarks.decode", "--worker", case, dtype, *sizes], row_of(case), left))
-        print(report(rows[-1]), flush=True)
-        if args.json:
-            record.write(args.json, rows)
+    sizes = ["--layers", str(args.layers), "--cpu", str(args.cpu)]
+    made = (
+        in_a_process(["benchmarks.decode", "--worker", case, dtype, *sizes], row_of(case), left)
+        for case, dtype in product((c for c in cases if asked(c, args.only)), dtypes)
+        if (left := deadline - time.perf_counter()) >= 20
+    )
+    record.collect(made, report, args.json)
     return 0
 
 

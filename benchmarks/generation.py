@@ -228,12 +228,8 @@ def main() -> int:
     from benchmarks.decode import SHAPES
 
     names = [name for name in SHAPES if asked(name, args.only or ["1b"])]
-    rows: list[dict[str, Any]] = []
-    for name in names:
-        rows.append(measure(name, args.device, dtype, args.threads, args.rounds, args.budget))
-        print(report(rows[-1]), flush=True)
-        if args.json:
-            record.write(args.json, rows)
+    made = (measure(name, args.device, dtype, args.threads, args.rounds, args.budget) for name in names)
+    record.collect(made, report, args.json)
     return 0
 
 

@@ -10,7 +10,7 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,3 +81,16 @@ def write(path: Path, rows: Sequence[dict[str, Any]], seed: int | None = SEED) -
     """One JSON file: the environment and the rows."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({**environment(seed), "rows": list(rows)}, indent=1) + "\n", encoding="utf-8")
+
+
+def collect(
+    made: Iterable[dict[str, Any]], report: Callable[[dict[str, Any]], str], path: Path | None
+) -> list[dict[str, Any]]:
+    """Rows as they are made: each is printed, and written with those before it, should the time run out."""
+    rows: list[dict[str, Any]] = []
+    for row in made:
+        rows.append(row)
+        print(report(row), flush=True)
+        if path:
+            write(path, rows)
+    return rows
