@@ -15,7 +15,7 @@ import numpy as np
 from graphfuse.artifact import Array
 from graphfuse.compiled_model import CompiledModel
 from graphfuse.peaks import Peaks
-from graphfuse.runtime.report import report
+from graphfuse.runtime.report import kernel_costs, report
 from graphfuse.runtime.session import StepTime
 
 
@@ -75,20 +75,17 @@ def measured(model: CompiledModel, inputs: Mapping[str, Any], rounds: int, secon
 def by_kernel(model: CompiledModel, runs: Runs, dims: Mapping[str, int], peaks: Peaks | None) -> list[KernelTime]:
     """One row for each kernel, the one that takes most first."""
     rows = report(model.executable, dims)["steps"]
-    is_known = [r["kernel"] for r in rows] == [s.kernel for s in runs.launches]  # else other code than is described
-    places: dict[str, list[int]] = {}
-    for i, launch in enumerate(runs.launches):
-        places.setdefault(launch.kernel, []).append(i)
+    if [r["kernel"] for r in rows] != [s.kernel for s in runs.launches]:  # other code than is described
+        unknown = {"kind": "", "flops": 0, "bytes_read": 0, "bytes_written": 0}
+        rows = [{"step": i, "kernel": s.kernel, "label": s.label, **unknown} for i, s in enumerate(runs.launches)]
+    elif peaks is not None:
+        least = [peaks.bound_us(r["bytes_read"] + r["bytes_written"], r["flops"]) for r in rows]
+        rows = [{**r, "bound_us": us} for r, us in zip(rows, least, strict=True)]
     found: list[KernelTime] = []
-    for kernel, at in places.items():
-        total = runs.us[:, at].sum(1)
-        own = [rows[i] for i in at] if is_known else []
-        flops, nbytes = sum(r["flops"] for r in own), sum(r["bytes_read"] + r["bytes_written"] for r in own)
-        each = [peaks.bound_us(r["bytes_read"] + r["bytes_written"], r["flops"]) for r in own] if peaks else []
-        labels = list(dict.fromkeys(runs.launches[i].label for i in at))
-        median, p90 = (float(np.percentile(total, p)) for p in (50, 90))
-        kind = own[0]["kind"] if own else ""
-        found.append(KernelTime(kernel, kind, at, labels, median, p90, flops, nbytes, sum(each)))
+    for k in kernel_costs(rows):
+        median, p90 = np.percentile(runs.us[:, k.steps].sum(1), (50, 90)).tolist()
+        nbytes = k.read + k.written
+        found.append(KernelTime(k.kernel, k.kind, k.steps, list(k.labels), median, p90, k.flops, nbytes, k.bound_us))
     return sorted(found, key=lambda k: -k.median_us)
 
 

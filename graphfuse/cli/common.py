@@ -214,6 +214,11 @@ def nbytes_text(nbytes: float) -> str:
     return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.1f} {unit}"
 
 
+def why_text(row: Mapping[str, str]) -> str:
+    """A row of `not_fused` as a sentence."""
+    return f"{row['operator']} is not in the {row['region']}: {row['reason']}"
+
+
 @contextlib.contextmanager
 def progress(title: str) -> Generator[Callable[[str], None]]:
     """A spinner on stderr that names the stage, on a terminal only."""

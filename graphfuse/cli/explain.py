@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from graphfuse.artifact import Executable
-from graphfuse.cli.common import echo, json_option, print_json, table
+from graphfuse.cli.common import echo, json_option, print_json, table, why_text
 from graphfuse.cli.model_options import ModelOptions, of_model
 from graphfuse.errors import UsageError
 from graphfuse.runtime.report import edges, kernel_operators, not_fused
@@ -28,7 +27,7 @@ def command(given: ModelOptions, why_not: tuple[str, str] | None, as_json: bool)
     kernels, reasons = kernel_operators(executable), not_fused(executable)
     if why_not is not None:
         a, b = (_known(name, kernels, reasons) for name in why_not)
-        lines = _between(a, b, executable)
+        lines = _between(a, b, kernels, reasons, edges(executable))
         if as_json:
             print_json({"operators": [a, b], "why": lines})
         else:
@@ -40,7 +39,7 @@ def command(given: ModelOptions, why_not: tuple[str, str] | None, as_json: bool)
     table(str(given.model), ("kernel", "operators"), [(k, " + ".join(ops)) for k, ops in kernels], right=2)
     echo("")
     for r in reasons:
-        echo(f"{r['operator']} is not in the {r['region']}: {r['reason']}")
+        echo(why_text(r))
 
 
 def _known(name: str, kernels: Sequence[tuple[str, list[str]]], reasons: Sequence[Row]) -> str:
@@ -53,9 +52,14 @@ def _known(name: str, kernels: Sequence[tuple[str, list[str]]], reasons: Sequenc
     raise UsageError(f"no operator {name!r}: expected one of the model's, such as {', '.join(near or list(names)[:3])}")
 
 
-def _between(a: str, b: str, executable: Executable) -> list[str]:
+def _between(
+    a: str,
+    b: str,
+    kernels: Sequence[tuple[str, list[str]]],
+    reasons: Sequence[Row],
+    readers: Sequence[tuple[int | str, int | str]],
+) -> list[str]:
     """Why two operators are in the same kernel, or in two."""
-    kernels = kernel_operators(executable)
     places = [[i for i, (_, ops) in enumerate(kernels) if o in ops] for o in (a, b)]
     if both := [kernels[i][0] for i in places[0] if i in places[1]]:
         return [f"{a} and {b} are one kernel, {both[0]}"]
@@ -64,11 +68,11 @@ def _between(a: str, b: str, executable: Executable) -> list[str]:
         for o, at in zip((a, b), places, strict=True)
     ]
     groups = [{o, *(op for i in at for op in kernels[i][1])} for o, at in zip((a, b), places, strict=True)]
-    for r in not_fused(executable):
+    for r in reasons:
         before = r["region"].partition(" of ")[2]
         if any(before in first and r["operator"] in second for first, second in (groups, groups[::-1])):
-            lines.append(f"{r['operator']} is not in the {r['region']}: {r['reason']}")
+            lines.append(why_text(r))
     if len(lines) > 2:
         return lines
-    met = any(x in first and y in second for x, y in edges(executable) for first, second in (places, places[::-1]))
+    met = any(x in first and y in second for x, y in readers for first, second in (places, places[::-1]))
     return [*lines, NO_REASON if met else APART]

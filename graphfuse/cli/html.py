@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphfuse.cli.common import nbytes_text
-from graphfuse.cli.html_kernels import kernel_table, kernels_of, link, sections
+from graphfuse.cli.html_kernels import kernel_table, link, sections
 from graphfuse.cli.html_text import escape, folded, table, us_text
+from graphfuse.runtime.report import kernel_costs
 
 Name = int | str
 Edge = tuple[Name, Name]
@@ -103,7 +104,7 @@ def page(
     outputs = [f"output {s['name']}" for s in facts["outputs"]]
     nodes: list[Name] = [*inputs, *(r["step"] for r in facts["steps"]), *outputs]
     layout = layered(nodes, edges)
-    kernels = kernels_of(facts["steps"])
+    kernels = kernel_costs(facts["steps"])
     memory, totals = facts["memory"], facts["totals"]
     over = memory["arena"] / memory["arena_bound"] if memory["arena_bound"] else 1.0
     cards = [

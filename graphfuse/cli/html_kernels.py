@@ -7,11 +7,11 @@ neighbours, why they are not in it, and its IR.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from graphfuse.cli.common import nbytes_text
+from graphfuse.cli.common import nbytes_text, why_text
 from graphfuse.cli.html_text import escape, folded, table, us_text
+from graphfuse.runtime.report import KernelCosts, reasons_of
 
 MOST_LABELS, MOST_REASONS = 12, 8
 """That a section has of a kernel."""
@@ -20,61 +20,32 @@ LEFT_OUT = "Left out, as the page would be too large: graphfuse compile --emit h
 Name = int | str
 
 
-@dataclass
-class Kernel:
-    """What the launches of a kernel have in common, and add up to."""
-
-    name: str
-    kind: str
-    steps: list[int] = field(default_factory=list[int])
-    labels: dict[str, None] = field(default_factory=dict[str, None])
-    flops: int = 0
-    read: int = 0
-    written: int = 0
-    us: float = 0.0
-    bound_us: float = 0.0
-    is_timed: bool = False
-
-
-def kernels_of(rows: Sequence[Mapping[str, Any]]) -> list[Kernel]:
-    """Of launches: the kernels, those that take most first; where there are no times, those that move most."""
-    found: dict[str, Kernel] = {}
-    for r in rows:
-        k = found.setdefault(r["kernel"], Kernel(r["kernel"], r["kind"]))
-        k.steps.append(r["step"])
-        k.labels[r["label"] or r["kind"]] = None
-        k.flops, k.read, k.written = k.flops + r["flops"], k.read + r["bytes_read"], k.written + r["bytes_written"]
-        k.us, k.bound_us = k.us + r.get("warm_us", 0.0), k.bound_us + r.get("bound_us", 0.0)
-        k.is_timed |= "warm_us" in r
-    return sorted(found.values(), key=lambda k: (-k.us, -k.read - k.written))
-
-
 def link(kernel: str) -> str:
     """Markup that leads to a kernel's section."""
     return f'<a href="#kernel-{escape(kernel)}">{escape(kernel)}</a>'
 
 
-def kernel_table(kernels: Sequence[Kernel]) -> str:
+def kernel_table(kernels: Sequence[KernelCosts]) -> str:
     """One row each; how much of the whole it takes is drawn as a bar."""
     whole = sum(k.us for k in kernels)
     rows: list[list[str]] = []
     for k in kernels:
         more = f" and {len(k.labels) - 1} more" if len(k.labels) > 1 else ""
-        cells = [link(k.name), escape(k.kind), str(len(k.steps)), escape(f"{next(iter(k.labels))}{more}")]
+        cells = [link(k.kernel), escape(k.kind), str(len(k.steps)), escape(f"{next(iter(k.labels))}{more}")]
         moved = [f"{k.flops / 1e6:.2f}", nbytes_text(k.read), nbytes_text(k.written)]
         rows.append([*cells, *moved, *(_times(k, whole) if whole else [])])
     times = ("time", "share", "its bound") if whole else ()
     return table(("kernel", "kind", "launches", "from", "Mflop", "reads", "writes", *times), rows, "kernels")
 
 
-def _times(k: Kernel, whole: float) -> list[str]:
+def _times(k: KernelCosts, whole: float) -> list[str]:
     share = 100 * k.us / whole
     bar = f'<span class="bar"><i style="width:{share:.1f}%"></i></span> {share:.1f} %'
     return [us_text(k.us), bar, us_text(k.bound_us)]
 
 
 def sections(
-    kernels: Sequence[Kernel],
+    kernels: Sequence[KernelCosts],
     facts: Mapping[str, Any],
     edges: Sequence[tuple[Name, Name]],
     texts: Mapping[str, tuple[str, str]],
@@ -87,12 +58,12 @@ def sections(
     of_step: dict[Name, str] = {r["step"]: r["kernel"] for r in facts["steps"]}
     out: list[str] = []
     for k in kernels:
-        steps, text = set(k.steps), texts.get(k.name, ("", ""))
+        steps, text = set(k.steps), texts.get(k.kernel, ("", ""))
         before = dict.fromkeys(of_step.get(a, str(a)) for a, b in edges if b in steps)
         behind = dict.fromkeys(of_step.get(b, str(b)) for a, b in edges if a in steps)
         room -= sum(len(escape(t)) for t in text)
         out += [
-            f'<section id="kernel-{escape(k.name)}"><h3>{escape(k.name)}</h3>',
+            f'<section id="kernel-{escape(k.kernel)}"><h3>{escape(k.kernel)}</h3>',
             f"<p>From {escape(_some(list(k.labels), MOST_LABELS))}.</p>",
             f"<p>Reads {_linked(before, of_step)}; read by {_linked(behind, of_step)}.</p>",
             _reasons(k, facts["not_fused"]),
@@ -113,17 +84,10 @@ def _linked(names: Mapping[str, None], of_step: Mapping[Name, str]) -> str:
     return f"{', '.join(shown[:MOST_LABELS])}{' and more' if len(shown) > MOST_LABELS else ''}" or "nothing"
 
 
-def _reasons(k: Kernel, not_fused: Sequence[Mapping[str, str]]) -> str:
+def _reasons(k: KernelCosts, not_fused: Sequence[Mapping[str, str]]) -> str:
     """Why its operators are not in a region before it, and why none behind is in it; each reason once."""
-    behind = {f"{k.kind} of {label}" for label in k.labels}
-    rows = {
-        (r["operator"], r["region"], r["reason"])
-        for r in not_fused
-        if r["operator"] in k.labels or r["region"] in behind
-    }
-    told = {reason: (operator, region) for operator, region, reason in sorted(rows, reverse=True)}
-    items = [
-        f"{operator} is not in the {region}: {reason}"
-        for reason, (operator, region) in list(told.items())[:MOST_REASONS]
-    ]
+    told: dict[str, str] = {}
+    for r in reasons_of(not_fused, k.kind, k.labels):
+        told.setdefault(r["reason"], why_text(r))
+    items = list(told.values())[:MOST_REASONS]
     return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>" if items else ""

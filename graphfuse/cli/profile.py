@@ -23,12 +23,13 @@ from graphfuse.cli.common import (
     random_inputs,
     seed_option,
     table,
+    why_text,
 )
 from graphfuse.cli.html import LONG_US, us_text
 from graphfuse.cli.model_options import ModelOptions, of_model
 from graphfuse.errors import UsageError
 from graphfuse.files import writing
-from graphfuse.runtime.report import not_fused
+from graphfuse.runtime.report import not_fused, reasons_of
 
 if TYPE_CHECKING:
     from graphfuse.profiling import KernelTime
@@ -102,9 +103,8 @@ def command(
 
 def _why(executable: Executable, kernel: KernelTime) -> list[str]:
     """Why a kernel is not one with what comes before its first launch, and not with what comes behind."""
-    first, behind = kernel.labels[0], f"{kernel.kind} of {kernel.labels[0]}"
-    rows = [r for r in not_fused(executable) if first == r["operator"] or behind == r["region"]]
-    return [f"{r['operator']} is not in the {r['region']}: {r['reason']}" for r in rows[:MOST_REASONS]]
+    rows = reasons_of(not_fused(executable), kernel.kind, kernel.labels[:1])
+    return [why_text(r) for r in rows[:MOST_REASONS]]
 
 
 def _from(labels: Sequence[str], launches: int) -> str:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
 from graphfuse import usage
@@ -196,6 +196,39 @@ def not_fused(executable: Executable) -> list[dict[str, str]]:
             if own not in ("pointwise", "reduction", COPY):
                 rows[label, f"{kind} of {before}", f"a region of kind {own} begins with it, and reads memory"] = None
     return [dict(zip(("operator", "region", "reason"), row, strict=True)) for row in rows]
+
+
+def reasons_of(rows: Sequence[Mapping[str, str]], kind: str, labels: Collection[str]) -> list[Mapping[str, str]]:
+    """Of the rows of `not_fused`, why a kernel from such operators is in no region before it, and none behind in it."""
+    behind = {f"{kind} of {label}" for label in labels}
+    return [r for r in rows if r["operator"] in labels or r["region"] in behind]
+
+
+@dataclass
+class KernelCosts:
+    """What the launches of a kernel have in common, and add up to; times are 0 where there are none."""
+
+    kernel: str
+    kind: str
+    steps: list[int] = field(default_factory=list[int])
+    labels: dict[str, None] = field(default_factory=dict[str, None])
+    flops: int = 0
+    read: int = 0
+    written: int = 0
+    us: float = 0.0
+    bound_us: float = 0.0
+
+
+def kernel_costs(rows: Sequence[Mapping[str, Any]]) -> list[KernelCosts]:
+    """Of the rows of steps: the kernels, those that take most first; where there are no times, those that move most."""
+    found: dict[str, KernelCosts] = {}
+    for r in rows:
+        k = found.setdefault(r["kernel"], KernelCosts(r["kernel"], r["kind"]))
+        k.steps.append(r["step"])
+        k.labels[r["label"] or r["kind"]] = None
+        k.flops, k.read, k.written = k.flops + r["flops"], k.read + r["bytes_read"], k.written + r["bytes_written"]
+        k.us, k.bound_us = k.us + r.get("warm_us", 0.0), k.bound_us + r.get("bound_us", 0.0)
+    return sorted(found.values(), key=lambda k: (-k.us, -k.read - k.written))
 
 
 def kernel_operators(executable: Executable) -> list[tuple[str, list[str]]]:

@@ -23,7 +23,7 @@ from graphfuse.cli import main
 from graphfuse.cli.common import file_name, nbytes_text
 from graphfuse.cli.explain import APART, NO_REASON
 from graphfuse.cli.html import is_cliff, layered
-from graphfuse.cli.html_kernels import kernels_of, sections
+from graphfuse.cli.html_kernels import sections
 from graphfuse.cli.model_options import parse_dims
 from graphfuse.cli.program import VERBS
 from graphfuse.cli.reference import Reference
@@ -33,6 +33,7 @@ from graphfuse.kernels.tuned import Record
 from graphfuse.knobs import all_knobs, scope
 from graphfuse.peaks import Peaks
 from graphfuse.runtime import gfx
+from graphfuse.runtime.report import kernel_costs
 from tests.runtime.sample import executable, expected, inputs
 
 
@@ -254,8 +255,8 @@ def test_the_page_begins_with_the_slowest_kernel_which_leads_to_what_it_is_made_
 def test_kernels_are_in_the_order_of_what_all_their_launches_take():
     row = {"kind": "", "label": "n", "flops": 1, "bytes_read": 1, "bytes_written": 1, "bound_us": 1.0}
     steps = [{"step": i, "kernel": k, "warm_us": us, **row} for i, (k, us) in enumerate([("a", 5), ("b", 3), ("b", 4)])]
-    b, a = kernels_of(steps)
-    assert (b.name, b.steps, b.us, b.flops, a.name) == ("b", [1, 2], 7.0, 2, "a")
+    b, a = kernel_costs(steps)
+    assert (b.kernel, b.steps, b.us, b.flops, a.kernel) == ("b", [1, 2], 7.0, 2, "a")
 
 
 def test_ir_that_would_make_a_page_too_large_is_left_out():
@@ -266,7 +267,7 @@ def test_ir_that_would_make_a_page_too_large_is_left_out():
     ]  # fmt: skip
     facts = {"steps": steps, "not_fused": []}
     texts = {f"k{i}": ("<" * 10, "") for i in range(3)}
-    kept = [sections(kernels_of(steps), facts, [], texts, room).count("&lt;" * 10) for room in (0, 40, 119, 120)]
+    kept = [sections(kernel_costs(steps), facts, [], texts, room).count("&lt;" * 10) for room in (0, 40, 119, 120)]
     assert kept == [0, 1, 2, 3]
 
 
