@@ -76,9 +76,7 @@ class CompiledModel:
 
     def prepare(self) -> None:
         """Load code and weights, which else the first call does. Raises GraphfuseError."""
-        session = self.session
-        if self.executable.host is None:
-            cast("Session | GpuSession", session).prepare()
+        self.session.prepare()
 
     @property
     def signature(self) -> Signature:

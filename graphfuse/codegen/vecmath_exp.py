@@ -176,11 +176,9 @@ def split(c: Code, x: Value) -> tuple[Value, Value, Value]:
 
 def split_any(c: Code, x: Value) -> tuple[Value, Value]:
     """As `split` for subnormal x too: return k and m - 1."""
-    fmt = format_of(x)
-    lift = fmt.fraction_bits + 1
-    tiny = x < fmt.smallest_normal
-    _, k, m = split(c, c.select(tiny, x * 2.0**lift, x))
-    return k - c.select(tiny, float(lift), 0.0), m - 1.0
+    tiny = x < format_of(x).smallest_normal
+    _, k, m = split(c, c.select(tiny, x * 2.0 ** lift(x), x))
+    return k - c.select(tiny, float(lift(x)), 0.0), m - 1.0
 
 
 def _log_tail(c: Code, f: Value) -> Value:

@@ -66,6 +66,11 @@ class HostSession:
         """What the model takes and gives."""
         return self.executable.signature
 
+    def prepare(self) -> None:
+        """Load code and weights of all parts."""
+        for model in self._models:
+            model.prepare()
+
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
         """Outputs by name. Inputs are numpy arrays or DLPack objects, by name."""
         return self._run(inputs, None)
