@@ -301,16 +301,24 @@ class AttentionKernel:
 
     def _values(self, row: Dim, height: int) -> None:
         columns = shape_of(self.roles.output.result)[-1]
-        most = max(2, 8 // height)  # sums that do not wait for each other
-        vectors = min(most, max(1, -(-columns // self.lanes))) if isinstance(columns, int) else 2
-        width = _width(columns, vectors, self.lanes)
-        panels = ceildiv(columns, width)
-        self.kernel.ev.loop("q", panels, lambda q, _: self._value_tile(q, row, height, width, columns))
+        width, rest = 2 * self.lanes, 0
+        if isinstance(columns, int):  # panels about alike, and a last one of its own: masked loads of halves are slow
+            most = max(2, 8 // height)  # sums that do not wait for each other
+            panels = max(1, -(-columns // (most * self.lanes)))
+            width = _width(columns, max(1, -(-columns // (panels * self.lanes))), self.lanes)
+            rest = columns % width
 
-    def _value_tile(self, q: Dim, row: Dim, height: int, width: int, columns: Dim) -> None:
+        def panel(start: Dim, width: int) -> None:
+            self._value_tile(start, row, height, width, columns)
+
+        self.kernel.ev.loop("q", ceildiv(columns - rest, width), lambda q, _: panel(q * width, width))
+        if rest:
+            panel(columns - rest, -(-rest // self.lanes) * self.lanes)
+
+    def _value_tile(self, start: Dim, row: Dim, height: int, width: int, columns: Dim) -> None:
         kernel, work = self.kernel, self.roles.output
         rows, row = lane_over(kernel.space, height, row)
-        lanes, column = column_lane(kernel, columns, width, q * width)
+        lanes, column = column_lane(kernel, columns, width, start)
         index = self._result_index(row, column)
         step = next((k for k in (4, 2) if isinstance(self.keys, int) and self.keys % k == 0), 1)
         acc = accumulate(kernel, work, index, rows, lanes, Depth((self.keys,), lambda at: at, step))
