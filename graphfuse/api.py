@@ -72,7 +72,8 @@ def compile(
     Args:
         model: An ONNX file, or a `ModelProto` or its bytes (with the weights inside).
         target: `cpu` is this machine; `cpu:NAME` one of `graphfuse.targets.cpu.CPUS`, `cuda:ARCH` one of
-            `graphfuse.targets.nvidia.GPUS`; or several of these. Default: what `device` runs.
+            `graphfuse.targets.nvidia.GPUS`, `portable` most processors (docs/platforms.md); or several of these.
+            Default: what `device` runs.
         dims: The model's symbolic dims by name: a number to fix one, or inclusive bounds.
         threads: How many threads run it; default: `GRAPHFUSE_THREADS`, else the usable cores.
         numerics: `strict`, `eager` or `fast` (docs/numerics.md); default: what `options` says, else `eager`.
@@ -89,6 +90,18 @@ def compile(
             seconds for each, and is kept.
         state: Inputs that the model writes over, by name, each with the output that it becomes, such as
             `{"past_key_values.*": "present.*"}`: caches, which `graphfuse.Session` owns (docs/onnx.md).
+
+    Returns:
+        The model. Code and weights are loaded by its first call, or by `prepare`.
+
+    Raises:
+        UsageError: An argument is of another type, or no such choice.
+        FileError: There is no such file, or it cannot be read.
+        ParseError: It is no ONNX model.
+        VerifyError: The model contradicts itself.
+        UnsupportedError: Operators, or features of them, that are not compiled; the message lists all.
+        TargetError: A target does not exist.
+        DeviceError: `device` is a GPU, and there is none.
     """
     check_environment()
     configure_logging()
@@ -137,7 +150,21 @@ def _chosen(options: Options | None, numerics: str, precision: str) -> Options:
 
 
 def load(path: str | os.PathLike[str], threads: int | None = None, device: str = "") -> CompiledModel:
-    """Load an artifact, to run on `device`. Neither onnx nor torch is imported, and no code is generated."""
+    """Load an artifact. Neither onnx nor torch is imported, and no code is generated.
+
+    Args:
+        path: What `CompiledModel.save` or `graphfuse compile -o` wrote. It is a program: load what you would run.
+        threads: How many threads run it; default: `GRAPHFUSE_THREADS`, else the usable cores.
+        device: Where it runs: `cpu` (the default), `cuda`, `cuda:N` or `emulator`. It needs code for that.
+
+    Returns:
+        The model. Its file has been checked; weights are when they are first read.
+
+    Raises:
+        FileError: There is no such file, or it cannot be read.
+        ArtifactError: It is no artifact, is damaged, or of a version that this graphfuse does not read. That it has no
+            code for this machine is found by the first call.
+    """
     check_environment()
     configure_logging()
     file = usage.path("path", path)

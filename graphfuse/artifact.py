@@ -56,7 +56,10 @@ def elem_dtype(name: str) -> np.dtype[Any]:
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """The name, element type and (symbolic) shape of an input or output; of host code, also `HOST_VALUES`."""
+    """The name, element type (`f32`, `bf16`, `i64`, ...) and shape of an input or output.
+
+    A dim is a number, or an expression over the symbols of `Signature.dims`. What Python runs may take `HOST_VALUES`.
+    """
 
     name: str
     elem: str

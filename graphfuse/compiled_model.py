@@ -43,10 +43,11 @@ CHECKED = {"f32": 1e-3, "f16": 2e-2, "bf16": 1e-1}
 
 
 class CompiledModel:
-    """A compiled model: call it with inputs by name, get outputs by name.
+    """A compiled model: call it with inputs by name, get outputs by name. Made by `graphfuse.compile` and `load`.
 
-    Code is loaded at the first call, so a model for another machine can be saved from here. On a GPU inputs may be
-    there or on the host; see `graphfuse.runtime.gpu.session` for what outputs are then.
+    Code is loaded at the first call, so a model for another machine can be saved from here. It never changes: threads
+    may share it, and it can be pickled and copied. On a GPU inputs may be there or on the host; where an input is on
+    the GPU, outputs are (docs/running-on-gpu.md).
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class CompiledModel:
 
     @functools.cached_property
     def session(self) -> Session | GpuSession | HostSession:
-        """What runs it."""
+        """What runs it: `run(inputs, out=)` writes outputs into given arrays (docs/serving.md)."""
         if self.executable.host is not None:
             return self._host_session()
         if not self.device.is_gpu:
@@ -75,7 +76,12 @@ class CompiledModel:
         return GpuSession(self.executable, driver, self.device.index)
 
     def prepare(self) -> None:
-        """Load code and weights, which else the first call does. Raises GraphfuseError."""
+        """Load code and weights, which else the first call does.
+
+        Raises:
+            ArtifactError: There is no code for this machine, or what is there is damaged.
+            DeviceError: There is no such GPU, or it has too little memory.
+        """
         self.session.prepare()
 
     @property
@@ -91,7 +97,21 @@ class CompiledModel:
         return printable(f"<CompiledModel{name} for {targets}: ({takes}) -> ({gives})>")
 
     def __call__(self, *given: Any, **named: Any) -> dict[str, Any]:
-        """Run: `model({"x": x})`, `model(x=x)` or `model(x)`, in the signature's order; arrays of numpy, or DLPack."""
+        """Run: `model({"x": x})`, `model(x=x)` or `model(x)`, in the signature's order.
+
+        Args:
+            given: One mapping of names to arrays, or arrays in the order of `signature.inputs`.
+            named: Arrays by name. All are numpy's, torch's, or anything with `__dlpack__`, of the signature's dtypes:
+                nothing is converted.
+
+        Returns:
+            New arrays by the names of outputs: numpy's, on a GPU torch's or `DeviceArray` if an input was there.
+
+        Raises:
+            InputError: A name, dtype, rank or dim does not fit the signature; an index is out of range.
+            ArtifactError: There is no code for this machine.
+            DeviceError: The GPU is not there, is out of memory, or failed.
+        """
         feed = self.feed(given, named)
         if self.executable.host is not None:  # the settings below are for its parts
             return self.session.run(feed)
@@ -103,7 +123,7 @@ class CompiledModel:
         return outputs
 
     def feed(self, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-        """The inputs by name of a call that gave these."""
+        """The inputs by name of a call that gave these: what `session.run` takes. Raises InputError."""
         if not given or all(g is None for g in given):
             return dict(named)
         names = [s.name for s in self.signature.inputs]
@@ -128,7 +148,10 @@ class CompiledModel:
         return self.__copy__()
 
     def profile(self, inputs: Mapping[str, Any]) -> Profile:
-        """Run with the time of each step, and the least of up to three runs more: the first loads code and weights."""
+        """Run on inputs by name, each step timed, and take the least of up to three runs more.
+
+        The first run loads code and weights. For many runs see `graphfuse.profiling`.
+        """
         first, end = self.session.profile(inputs), time.perf_counter() + WARM_SECONDS
         steps = first.steps
         for _ in range(WARM_RUNS):
@@ -142,7 +165,7 @@ class CompiledModel:
         return Profile(first.outputs, steps)
 
     def interpret(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
-        """Run the graph IR in numpy: the specification, and slow."""
+        """Run the graph IR in numpy: the specification, and slow. Inputs by name, outputs in host memory by name."""
         if self.executable.host is not None:
             return self._host_session(interpreted=True).run(inputs)
         from graphfuse.interp.graph import run
@@ -203,11 +226,14 @@ class CompiledModel:
                 )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the artifact, whole or not at all."""
+        """Write the artifact, whole or not at all. Raises FileError."""
         gfx.save(self.executable, usage.path("path", path))
 
     def inspect(self, dims: Mapping[str, int] | None = None) -> dict[str, Any]:
-        """Kernels, steps, traffic and memory as plain data, at these values of symbolic dims."""
+        """Kernels, steps, traffic (bytes) and memory (bytes) as plain data, at these values of symbolic dims.
+
+        It is what `graphfuse inspect --json` prints. Dims that are not given are the least allowed, from 1 on.
+        """
         return report(self.executable, dims)
 
 

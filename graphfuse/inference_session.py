@@ -17,7 +17,7 @@ from graphfuse.runtime import gfx
 
 @dataclass(frozen=True, slots=True)
 class NodeArg:
-    """An input or output as ONNX Runtime describes it."""
+    """An input or output as ONNX Runtime describes it: dims are numbers or names, a type is such as `tensor(float)`."""
 
     name: str
     shape: list[int | str]
@@ -34,8 +34,19 @@ _ORT_TYPES = {
 class InferenceSession:
     """ONNX Runtime's interface over a compiled model: `run(output_names, input_feed)`.
 
-    `sess_options.intra_op_num_threads` is honoured when it is positive. The first of `providers` is where it runs:
-    the CPU, or a GPU (`("CUDAExecutionProvider", {"device_id": 1})`).
+    Args:
+        path_or_bytes: An ONNX file, its bytes, or an artifact's file.
+        sess_options: Of ONNX Runtime, or any object like it: `intra_op_num_threads` is honoured when it is positive,
+            the rest is not looked at.
+        providers: Where it runs is the first that is the CPU or a GPU (`("CUDAExecutionProvider", {"device_id": 1})`).
+        provider_options: For each provider its options, if they are not in pairs.
+        dims: As for `graphfuse.compile`; not looked at for an artifact, as are the next three.
+        numerics: As for `graphfuse.compile`.
+        precision: As for `graphfuse.compile`.
+        check_indices: As for `graphfuse.compile`.
+
+    Raises:
+        GraphfuseError: What `graphfuse.compile` and `graphfuse.load` raise.
     """
 
     def __init__(
@@ -69,7 +80,12 @@ class InferenceSession:
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
     ) -> list[Array]:
-        """The named outputs in that order; all of them for None."""
+        """The named outputs in that order; all of them for None. `run_options` is not looked at.
+
+        Raises:
+            UsageError: There is no such output.
+            InputError: An input does not fit: its name, dtype, rank or shape.
+        """
         output_names = None if output_names is None else usage.texts("output_names", output_names)
         known = [s.name for s in self._model.signature.outputs]
         for name in output_names or ():
@@ -87,7 +103,7 @@ class InferenceSession:
         return [_node_arg(s, self._model.signature) for s in self._model.signature.outputs]
 
     def get_providers(self) -> list[str]:
-        """Where it runs."""
+        """Where it runs, the first first."""
         gpu = [_CUDA] if self._model.device.kind == "cuda" else []
         return [*gpu, _CPU]
 

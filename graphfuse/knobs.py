@@ -172,7 +172,11 @@ def are_passes_watched() -> bool:
 
 @contextlib.contextmanager
 def scope(**values: Any) -> Generator[None]:
-    """Give knobs other values inside a `with`, in this thread or task only."""
+    """Give knobs other values inside a `with`, in this thread or task only: `with knobs.scope(debug=1): ...`.
+
+    Names are those of the environment variables, without `GRAPHFUSE_` and in lower case; values are Python's, not
+    texts. Raises UsageError for a name that is none.
+    """
     known = {k.name: k for k in all_knobs()}
     for name in values:
         if name not in known:
@@ -230,7 +234,7 @@ def _named(what: str, text: str, known: Sequence[Named]) -> Named:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """A device by its name, and so many threads if it is this processor."""
+    """Where `Options.tuning` tries kernels: a device by its name, with so many threads if it is this processor."""
 
     device: str = "cpu"
     threads: int = 0

@@ -34,18 +34,31 @@ def kernel(
 ) -> Kernel | TunedKernel:
     """A Triton-C kernel: `k = graphfuse.kernel("matmul.tc", TM=128, TN=128)`, then `k[grid](a, b, c, n)`.
 
-    `source` is a path, or text: with a line break, `__global__`, a semicolon or a brace in it. `name` says which one of
-    several. A macro with a list of values (`TM=[64, 128]`), and lists for `num_warps`, `num_stages`, `num_ctas` and
-    `schedule`, make it one that is tuned when it is called with sizes it has not seen; `require` are C expressions that
-    configurations must satisfy.
-    `warnings` are `-W` switches (`"no-shadow"`, `"error"`); a warning of the source is a `SourceWarning` of Python's.
-    `device` is where it runs if not where its arrays are: `cpu`, `cuda:1`, `emulator`. With `num_ctas=2` two blocks
-    make each program of a product together, and `schedule` says how its warps take turns (docs/hopper.md).
+    Lists of values, of a macro (`TM=[64, 128]`) or for `num_warps`, `num_stages`, `num_ctas` and `schedule`, make it
+    one that is tuned when it is called with sizes it has not seen.
 
-    With `debug`, `printf` prints and `assert` holds: on a CPU and on the emulator one that fails is an error, on a GPU
-    the process has to start anew. Fused into a model, and without `debug`, both do nothing.
+    Args:
+        source: A path, or text: with a line break, `__global__`, a semicolon or a brace in it.
+        name: Which kernel, where the source has several.
+        num_warps: Warps of 32 threads that a GPU runs a program by: a power of two.
+        num_stages: Steps of a loop that a GPU loads ahead.
+        num_ctas: With 2, two blocks of a GPU make each program of a product together (docs/hopper.md).
+        schedule: How a product's warps take turns (docs/hopper.md).
+        require: C expressions over macros that configurations must satisfy.
+        warnings: `-W` switches (`"no-shadow"`, `"error"`); a warning of the source is a `SourceWarning` of Python's.
+        device: Where it runs if not where its arrays are: `cpu`, `cuda:1`, `emulator`.
+        threads: How many threads run it on a CPU; default: the usable cores.
+        debug: `printf` prints and `assert` holds: on a CPU and on the emulator one that fails is an error, on a GPU
+            the process has to start anew. Fused into a model, and without `debug`, both do nothing.
+        macros: Values of the source's macros: numbers, types and other text.
 
-    Raises SourceError with every diagnostic of the source, UsageError for a name that it does not have.
+    Returns:
+        A kernel that is compiled when it is called; `k[grid]` is what to call with arrays and numbers.
+
+    Raises:
+        SourceError: The source does not compile; it holds every diagnostic.
+        UsageError: The source has no kernel of that name, or an option is out of its range.
+        FileError: There is no such file.
     """
     given = {"num_warps": num_warps, "num_stages": num_stages, "num_ctas": num_ctas, "schedule": schedule}
     options: dict[str, tuple[Any, ...]] = {name: found for name, value in given.items() if (found := _listed(value))}

@@ -73,9 +73,13 @@ class Macros(Mapping[str, Any]):
 
 
 class Kernel:
-    """A block function to be launched. `device` (default: where the arrays are, else the CPU) may be `emulator`.
+    """A block function to be launched, as `graphfuse.kernel` makes it: `k[grid](x, y, n)`.
 
-    `options` are those of `LAUNCH`, as `num_warps=8`. With `debug` it prints, and assertions hold.
+    Arguments are arrays of numpy, torch, or anything with DLPack, which stay where they are and are written in place,
+    and numbers. What is known of them (types, alignment, divisors) is compiled in, once for each combination.
+
+    `device` (default: where the arrays are, else the CPU) may be `emulator`. `options` are those of `LAUNCH`, as
+    `num_warps=8`. With `debug` it prints, and assertions hold.
     """
 
     def __init__(
@@ -113,14 +117,18 @@ class Kernel:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """What the source calls it."""
         return self.func.name
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}({', '.join(map(str, self.parameters))})>"
 
     def __getitem__(self, grid: Grid) -> Callable[..., None]:
-        """What launches one program for each point of a grid of one to three axes."""
+        """What launches one program for each point of a grid; on a CPU it returns when all are done.
+
+        A grid is one to three numbers, or a function that gives them for the macros: `lambda m: n // m.SIZE`.
+        Launching raises InputError for arguments and grids that do not fit, DeviceError for what a GPU reports.
+        """
         return lambda *args, **named: self.launch(grid, args, named)
 
     def __call__(self, *_: Any, **__: Any) -> NoReturn:
@@ -215,7 +223,7 @@ class Kernel:
         return sizes
 
     def compile(self, target: Target | str, axes: int = 1) -> Executable:
-        """Ahead of any call: for arguments of which only what the source promises is known."""
+        """Ahead of any call: for arguments of which only what the source promises is known, grids of `axes` axes."""
         wanted, func = self._ahead(target, axes)
         return build(func, wanted)
 

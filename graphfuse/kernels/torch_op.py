@@ -62,6 +62,13 @@ def tc_op(
             `grad_x` for each input `x` that has one.
         threads: How many threads run it on a CPU.
         fields: A header, if the source has none: `inputs="x: T[M, N]", outputs="y: T[M, N]", grid="M", args="x, y, N"`.
+
+    Returns:
+        The operator, as `torch.library.custom_op` makes it: tensors on a CPU or CUDA in, new tensors out.
+
+    Raises:
+        UsageError: The name is none, or the header does not fit the kernel; the message has file and line.
+        SourceError: The source does not compile.
     """
     namespace, colons, op = usage.text("name", name).partition("::")
     if not colons or not namespace.isidentifier() or not op.isidentifier():

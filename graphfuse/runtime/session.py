@@ -45,7 +45,7 @@ _ALIGNED_FROM = 4096
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """How long the launches of one step took in one run, and in the next, where there was one."""
+    """How long the launches of one step took in one run, in ns, and in the next (`warm_ns`), where there was one."""
 
     kernel: str
     label: str

@@ -121,6 +121,12 @@ def explain(
         options: As for `torch.compile`.
         dynamic: As for `torch.compile`.
         keywords: Further arguments of the call.
+
+    Returns:
+        Graphs with their kernels, and what torch runs and why; `print` shows it, `data()` is for programs.
+
+    Raises:
+        UsageError: `model` cannot be called, or there is no such mode or option.
     """
     if not callable(model):
         raise wrong("model", "a module or a function", model)

@@ -19,7 +19,7 @@ MODES: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class TorchOptions:
-    """What a user may choose."""
+    """What `options=` of `torch.compile` may have (docs/torch.md). Others, and other types, are a UsageError."""
 
     numerics: Numerics = "eager"
     """What rounding is kept (docs/numerics.md)."""
