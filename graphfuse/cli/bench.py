@@ -30,7 +30,7 @@ from graphfuse.runtime import gfx
 @click.command("bench", help="Time MODEL (.onnx or .gfx) on random inputs.")
 @of_model("dim_texts", "threads", "numerics", "precision", "unchecked", "device")
 @click.option("--against", type=click.Choice(["onnxruntime"]), help="Time this too, on the same inputs.")
-@click.option("--rounds", type=click.IntRange(1), default=20, show_default=True)
+@click.option("--rounds", type=click.IntRange(1), default=20, show_default=True, help="How many runs are timed.")
 @click.option("--seconds", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Stop after this long.")
 @seed_option
 @json_option

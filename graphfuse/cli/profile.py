@@ -41,7 +41,7 @@ MOST_REASONS = 5
 
 @click.command("profile", help="Time each kernel of MODEL (.onnx or .gfx) on random inputs, the slowest first.")
 @of_model("dim_texts", "threads", "numerics", "precision", "unchecked", "device", "kernel_folders")
-@click.option("--rounds", type=click.IntRange(1), default=20, show_default=True)
+@click.option("--rounds", type=click.IntRange(1), default=20, show_default=True, help="How many runs are timed.")
 @click.option("--seconds", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Stop after this long.")
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Kernels that are listed.")
 @click.option("--trace", type=click.Path(path_type=Path), help="Write a trace for Perfetto or chrome://tracing.")
