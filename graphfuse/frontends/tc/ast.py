@@ -178,7 +178,10 @@ Expr: TypeAlias = (
 
 
 class Specifiers(Node):
-    """The words in front of declarators: storage, qualifiers, and the type they spell (a canonical name)."""
+    """The words in front of declarators: storage, qualifiers, and the type they spell.
+
+    It is a canonical name, a name that may be a typedef's, or "" after a syntax error.
+    """
 
     storage: tuple[str, ...]
     qualifiers: tuple[str, ...]
@@ -229,6 +232,12 @@ class Declaration(Node):
 
     specifiers: Specifiers
     declarators: tuple[Declarator, ...]
+
+
+class Failed(Node):
+    """The names that a declaration with a syntax error was to declare."""
+
+    names: tuple[Name, ...]
 
 
 class StaticAssert(Node):
@@ -286,7 +295,7 @@ class If(Node):
 class For(Node):
     """`for (init; condition; step) body`."""
 
-    init: Declaration | ExprStmt
+    init: Declaration | ExprStmt | Failed
     condition: Expr | None
     step: Expr | None
     body: Stmt
@@ -321,13 +330,13 @@ class Jump(Node):
     value: Expr | None
 
 
-Stmt: TypeAlias = "Block | ExprStmt | Declaration | StaticAssert | If | For | While | Switch | Label | Jump"
+Stmt: TypeAlias = "Block | ExprStmt | Declaration | Failed | StaticAssert | If | For | While | Switch | Label | Jump"
 
 
 class Unit(Node):
     """A whole file."""
 
-    body: tuple[Function | Declaration | StaticAssert, ...]
+    body: tuple[Function | Declaration | Failed | StaticAssert, ...]
 
 
 class _Raw(str):
@@ -371,4 +380,4 @@ def _atom(value: object) -> str:
     return f'"{value}"' if value == "" or (isinstance(value, str) and " " in value) else str(value)
 
 
-_LINES = (Function, Declaration, StaticAssert, Block, ExprStmt, If, For, While, Switch, Label, Jump)
+_LINES = (Function, Declaration, Failed, StaticAssert, Block, ExprStmt, If, For, While, Switch, Label, Jump)

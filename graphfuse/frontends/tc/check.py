@@ -55,6 +55,8 @@ class _Checker(InstanceChecker):
             with contextlib.suppress(FaultError):
                 if isinstance(item, ast.Function):
                     self._signature(item)
+                elif isinstance(item, ast.Failed):
+                    self._failed(item)
                 elif isinstance(item, ast.StaticAssert):
                     self._static_assert(item)
                 else:
@@ -66,8 +68,20 @@ class _Checker(InstanceChecker):
         return t.Unit(tuple(self._finish()), tuple(self._pools))
 
     def _signature(self, node: ast.Function) -> None:
+        try:
+            self._good_signature(node)
+        except FaultError:
+            self.scopes.fail(node.name, node.at)
+            raise
+
+    def _good_signature(self, node: ast.Function) -> None:
         result = self._open_type(node.result.specifiers, node.result)
-        params = tuple(self._parameter(p, node) for p in node.params)
+        params = self._parameters(node)
+        if len(params) < len(node.params):
+            if node.body is not None and result == VOID:
+                # the body is checked all the same; calls are not
+                self._bodies.append((t.FunctionDecl(node.name, node.at, result, params, node.is_global), node))
+            raise FaultError
         open_params = frozenset(i for i, p in enumerate(node.params) if p.declarator.shape == ())
         before = self._functions.get(node.name)
         if node.is_global:
@@ -103,6 +117,14 @@ class _Checker(InstanceChecker):
     def _open_type(self, specifiers: ast.Specifiers, node: ast.TypeName | ast.Declarator) -> Type:
         """A type; of a tile of any shape its element."""
         return self.base_type(specifiers, node.pointers) if node.shape == () else self.type_of(specifiers, node)
+
+    def _parameters(self, node: ast.Function) -> tuple[t.Variable, ...]:
+        """The parameters without errors."""
+        out: list[t.Variable] = []
+        for p in node.params:
+            with contextlib.suppress(FaultError):
+                out.append(self._parameter(p, node))
+        return tuple(out)
 
     def _parameter(self, node: ast.Parameter, of: ast.Function) -> t.Variable:
         d = node.declarator
@@ -154,7 +176,8 @@ class _Checker(InstanceChecker):
             return
         self._enumerated(node)
         for d in node.declarators:
-            self._global_variable(node, d)
+            with self._declaring(d):
+                self._global_variable(node, d)
 
     def _enumerated(self, node: ast.Declaration) -> bool:
         """Declare the constants that a declaration names; whether it has any."""
@@ -189,9 +212,23 @@ class _Checker(InstanceChecker):
 
     def _typedefs(self, node: ast.Declaration) -> None:
         for d in node.declarators:
-            if d.init is not None:
-                self.fail("syntax", f"typedef {d.name!r} has an initialiser", d)
-            self.scopes.declare(d.name, Typedef(self.type_of(node.specifiers, d), d.at), d.at)
+            with self._declaring(d):
+                if d.init is not None:
+                    self.fail("syntax", f"typedef {d.name!r} has an initialiser", d)
+                self.scopes.declare(d.name, Typedef(self.type_of(node.specifiers, d), d.at), d.at)
+
+    @contextlib.contextmanager
+    def _declaring(self, d: ast.Declarator) -> Generator[None]:
+        """After an error in a declaration, its name is one that nothing is said of."""
+        try:
+            yield
+        except FaultError:
+            self.scopes.fail(d.name, d.at)
+
+    def _failed(self, node: ast.Failed) -> list[t.Stmt]:
+        for name in node.names:
+            self.scopes.fail(name.text, name.at)
+        return []
 
     def _static_assert(self, node: ast.StaticAssert) -> list[t.Stmt]:
         x = self.value(node.condition)
@@ -209,6 +246,8 @@ class _Checker(InstanceChecker):
         with self.inside_function(decl, takes_shapes=takes_shapes):
             for param in decl.params:
                 self.scopes.declare(param.name, param, param.at)
+            for p in node.params:
+                self.scopes.fail(p.declarator.name, p.at)
             decl.body = t.Block(node.body.at, self.statements(node.body.body))
             decl.result = self.result
         # after an error something was not looked at
@@ -302,7 +341,7 @@ class _Checker(InstanceChecker):
             self.report.warning("empty-declaration", "the declaration declares nothing", node)
         out: list[t.Stmt] = []
         for d in node.declarators:
-            with contextlib.suppress(FaultError):
+            with self._declaring(d):
                 out += self._local(node, d)
         return out
 
@@ -325,6 +364,8 @@ class _Checker(InstanceChecker):
         except FaultError:
             # the variable has its type all the same: one error is enough
             variable.initialised = True
+            if const:
+                self.scopes.forget(d.name)
             raise
         if "multipleof" in attributes:
             value = t.Assume(d.at, type_, value, attributes["multipleof"])
@@ -446,7 +487,7 @@ class _Checker(InstanceChecker):
             return t.Return(node.at, converted(value, self.result))
 
     _STATEMENTS: ClassVar[dict[type, Callable[[Any, Any], list[t.Stmt]]]] = {
-        ast.Block: _block, ast.ExprStmt: _expr_stmt, ast.Declaration: _declaration,
+        ast.Block: _block, ast.ExprStmt: _expr_stmt, ast.Declaration: _declaration, ast.Failed: _failed,
         ast.StaticAssert: _static_assert, ast.If: _if, ast.For: _for,
         ast.While: _while, ast.Switch: _switch, ast.Label: _label, ast.Jump: _jump,
     }  # fmt: skip

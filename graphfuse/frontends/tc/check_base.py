@@ -14,8 +14,8 @@ from graphfuse.frontends.tc.constants import COMPARISONS, compare, float_binary,
 from graphfuse.frontends.tc.convert import broadcast, const_as, to_elem
 from graphfuse.frontends.tc.cuda_words import CUDA_WORDS
 from graphfuse.frontends.tc.diagnostics import FixIt, FixIts, Located, Note, Notes, Reporter
-from graphfuse.frontends.tc.reader import missing_semicolon
-from graphfuse.frontends.tc.scope import Scopes, Typedef
+from graphfuse.frontends.tc.reader import QUALIFIERS, STORAGE, TYPE_WORDS, missing_semicolon
+from graphfuse.frontends.tc.scope import FaultError, Scopes, Typedef
 from graphfuse.frontends.tc.tokens import Token
 from graphfuse.frontends.tc.types import (
     BOOL,
@@ -47,10 +47,6 @@ MAX_DEPTH = 90
 
 
 _CONSTEXPR = "a constexpr function has a constant value where its arguments and the conditions of its ifs are constant"
-
-
-class FaultError(Exception):
-    """A reported error; the statement is given up."""
 
 
 class Checker(ABC):
@@ -140,11 +136,9 @@ class Checker(ABC):
         """The type that words and stars spell."""
         if isinstance(specifiers, ast.Enum):
             self.enumeration(specifiers)
-        found = self.scopes.find(specifiers.type)
-        if not isinstance(found, Typedef) and specifiers.type not in NAMED:
-            # its typedef was an error
-            self.fail("undefined", f"type {specifiers.type!r} is not defined", specifiers)
-        base: Type = found.type if isinstance(found, Typedef) else NAMED[specifiers.type]
+        if not specifiers.type:
+            raise FaultError  # a syntax error
+        base = self._named_type(specifiers.type) or self._misspelt_type(specifiers)
         if not pointers:
             return base
         if len(pointers) > 1 or isinstance(base, Pointer):
@@ -153,6 +147,18 @@ class Checker(ABC):
             self.fail("type", f"pointers point at scalars: expected a scalar type, found {base}", specifiers)
         bank = any("__constant__" in words for words in (specifiers.qualifiers, *pointers))
         return Pointer(base, bank, "const" in specifiers.qualifiers)
+
+    def _named_type(self, name: str) -> Type | None:
+        found = self.scopes.find(name)
+        return found.type if isinstance(found, Typedef) else NAMED.get(name)
+
+    def _misspelt_type(self, node: ast.Specifiers) -> Type:
+        """Report a type that is not defined. What follows is checked with the one that was probably meant."""
+        near = self.scopes.near(node.type, (*NAMED, *TYPE_WORDS, *QUALIFIERS, *STORAGE), Typedef)
+        self._report_undefined(f"type {node.type!r}", node.type, node.at, near)
+        if near is None or (base := self._named_type(near)) is None:
+            raise FaultError
+        return base
 
     def enumeration(self, node: ast.Enum) -> None:
         """Declare the constants of an enumeration, once; without braces its tag must be known."""
@@ -167,9 +173,14 @@ class Checker(ABC):
         if node.tag:
             self.scopes.declare(tag, Typedef(INT, node.at), node.at)
         number = 0
-        for item in node.enumerators:
+        for i, item in enumerate(node.enumerators):
             if item.value is not None:
-                number = self.constant(item.value, f"constant {item.name!r}")
+                try:
+                    number = self.constant(item.value, f"constant {item.name!r}")
+                except FaultError:
+                    for other in node.enumerators[i:]:
+                        self.scopes.fail(other.name, other.at)
+                    raise
             if not -(1 << 31) <= number < 1 << 31:
                 self.fail("constant", f"constant {item.name!r}: expected a value of type int, found {number}", item)
             self.scopes.declare(item.name, t.Const(item.at, INT, number), item.at)
@@ -202,18 +213,22 @@ class Checker(ABC):
 
     def undefined(self, node: ast.Name, what: str = "") -> NoReturn:
         """Report a name that means nothing, and what it may have been meant to be."""
-        name = node.text
+        near = self.scopes.near(node.text, self.builtin_names())
+        self._report_undefined(repr(node.text), node.text, node.at, near, what)
+        raise FaultError
+
+    def _report_undefined(self, shown: str, name: str, at: Token, near: str | None, what: str = "") -> None:
         if name in CUDA_WORDS:
-            self.fail("undefined", f"{name!r} is not defined{what}: {CUDA_WORDS[name]}", node)
-        unused = {n for n in self.defines if _alike(name, n)}
-        if name.isupper():
+            self.report.error("undefined", f"{name!r} is not defined{what}: {CUDA_WORDS[name]}", at)
+        elif name.isupper():
             message = f"{name!r} is not defined{what}: expected -D{name}=... or #define {name}"
-            notes = [Note(f"-D{n} is given; did you mean -D{name}?") for n in sorted(unused)]
-            self.fail("undefined", message, node, notes)
-        near = self.scopes.near(name, self.builtin_names())
-        hint = f"; did you mean {near!r}?" if near else ""
-        fix = [FixIt(node.span, near)] if near else []
-        self.fail("undefined", f"{name!r} is not defined{what}{hint}", node, (), fix)
+            notes = [Note(f"-D{n} is given; did you mean -D{name}?") for n in sorted(self.defines) if _alike(name, n)]
+            self.report.error("undefined", message, at, notes)
+        else:
+            hint = f"; did you mean {near!r}?" if near else ""
+            # what a macro made is not mended where its name stands
+            fix = [FixIt(at.span, near)] if near and at.origin is None else []
+            self.report.error("undefined", f"{shown} is not defined{what}{hint}", at, (), fix)
 
     def _int(self, node: ast.Int) -> t.Expr:
         kind = {(32, True): INT, (32, False): UINT, (64, True): LONG, (64, False): ULONG}[node.bits, node.signed]

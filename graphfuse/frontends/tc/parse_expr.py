@@ -109,7 +109,7 @@ class Expressions(Reader, ABC):
         """Prefix operators and casts."""
         token = self.next
         if token.kind != "punct" or token.text not in PREFIXES:
-            if token.text == "(" and self.starts_type(self.peek()):
+            if token.text == "(" and (self.starts_type(self.peek()) or self._at_misspelt_cast()):
                 return self._cast()
             return self.postfix()
         self.take()
@@ -118,6 +118,20 @@ class Expressions(Reader, ABC):
                 return self._masked(token)
             operand = self.unary()
             return ast.Unary(token, token, operand.last, token.text, operand)
+
+    def _at_misspelt_cast(self) -> bool:
+        """Whether an unknown name stands alone in brackets in front of an operand."""
+        ahead = 2
+        while self.peek(ahead).text == "*":
+            ahead += 1
+        operand = self.peek(ahead + 1)
+        return (
+            self.is_unknown(self.peek())
+            and self.peek(ahead).text == ")"
+            and operand.kind in ("name", "number")
+            and operand.text not in KEYWORDS
+            and not operand.bol
+        )
 
     def _masked(self, star: Token) -> ast.Expr:
         self.take()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from graphfuse.frontends.tc import ast
-from graphfuse.frontends.tc.diagnostics import FixIt, Reporter
+from graphfuse.frontends.tc.diagnostics import FixIt, Note, Reporter
 from graphfuse.frontends.tc.parse_expr import Expressions
 from graphfuse.frontends.tc.reader import (
     AGGREGATES,
@@ -17,6 +18,7 @@ from graphfuse.frontends.tc.reader import (
     STORAGE,
     TYPE_WORDS,
     SyntaxFaultError,
+    T,
     shown,
 )
 from graphfuse.frontends.tc.source import Span
@@ -47,15 +49,16 @@ class _Parser(Expressions):
 
     def unit(self) -> ast.Unit:
         first = self.next
-        body: list[ast.Function | ast.Declaration | ast.StaticAssert] = []
+        body: list[ast.Function | ast.Declaration | ast.Failed | ast.StaticAssert] = []
         while self.next.kind != "end":
-            start = self.index
+            start, types = self.index, self._types
             try:
                 if not self.accept(";"):
                     body.append(self._external())
             except SyntaxFaultError:
-                self.open_brackets = 0
+                self.open_brackets, self._types = 0, types
                 self._skip_external(start)
+                body += self._failed(start)
         return ast.Unit(first, first, self.next, tuple(body))
 
     def _skip_external(self, start: int) -> None:
@@ -74,7 +77,7 @@ class _Parser(Expressions):
     def _external(self) -> ast.Function | ast.Declaration | ast.StaticAssert:
         if self.next.text == "_Static_assert":
             return self._static_assert()
-        if not self.starts_type(self.next):
+        if not (self.starts_type(self.next) or self.starts_unknown_type()):
             self.fail(f"expected a function or a declaration, found {shown(self.next)}")
         specifiers = self._specifiers()
         if self.next.text == "[" or self._is_function():
@@ -112,9 +115,49 @@ class _Parser(Expressions):
         return self.listed(")", self._parameter, "between parameters")
 
     def _parameter(self) -> ast.Parameter:
+        start, brackets = self.index, self.open_brackets
+        try:
+            return self._good_parameter()
+        except SyntaxFaultError:
+            self._skip_to((",", ")"), start, brackets)
+            return self._failed_parameter(start, self.index)
+
+    def _failed_parameter(self, start: int, end: int) -> ast.Parameter:
+        """A parameter with a syntax error: its name is the last one outside of brackets, and its type is unknown."""
+        first, last = self.tokens[start], self.tokens[max(end - 1, start)]
+        at, name, depth = first, "", 0
+        for token in self.tokens[start:end]:
+            depth += (token.text in "([{") - (token.text in ")]}") if token.kind == "punct" else 0
+            if token.kind == "name" and not depth and token.text not in KEYWORDS and not token.text.startswith("__"):
+                at, name = token, token.text
+        self.declare(name, is_type=False)
+        return ast.Parameter(
+            at, first, last,
+            ast.Specifiers(first, first, last, (), (), ""),
+            ast.Declarator(at, at, at, name, (), (), None, None),
+        )  # fmt: skip
+
+    def _skip_to(self, ends: tuple[str, ...], start: int, brackets: int) -> None:
+        """After an error in what begins at `start`, go to where it ends; raises where a body or the file ends first.
+
+        `brackets` were open at the start.
+        """
+        depth = 0
+        for i in range(start, len(self.tokens)):
+            token = self.tokens[i]
+            if token.kind == "end" or token.text in ("{", "}"):
+                break
+            if depth == 0 and token.text in ends and i >= self.index:
+                self.index, self.next, self.open_brackets = i, token, brackets
+                return
+            if token.kind == "punct":
+                depth = max(depth + (token.text in "([") - (token.text in ")]"), 0)
+        raise SyntaxFaultError
+
+    def _good_parameter(self) -> ast.Parameter:
         if self.next.text == "...":
             self.fail("variadic functions are not supported: expected a parameter, found '...'")
-        if not self.starts_type(self.next):
+        if not (self.starts_type(self.next) or self.starts_unknown_type()):
             self.fail(f"expected the type of a parameter, found {shown(self.next)}")
         specifiers = self._specifiers()
         declarator = self._declarator(optional_name=True)
@@ -157,7 +200,7 @@ class _Parser(Expressions):
                 continue
             elif token.text in AGGREGATES:
                 self._aggregate(token)
-            elif not words and typedef is None and enum is None and self.is_type_name(token.text):
+            elif not words and typedef is None and enum is None and self._names_type(token):
                 typedef = token
             else:
                 break
@@ -170,6 +213,9 @@ class _Parser(Expressions):
         name = typedef.text if typedef else self._type_of_words(words, first)
         at = typedef or (words[0] if words else first)
         return ast.Specifiers(at, first, last, tuple(storage), tuple(qualifiers), name)
+
+    def _names_type(self, token: Token) -> bool:
+        return self.is_type_name(token.text) or self.starts_unknown_type()
 
     def _aggregate(self, token: Token) -> None:
         if token.text == "enum":
@@ -286,9 +332,13 @@ class _Parser(Expressions):
 
     def type_name(self) -> ast.TypeName:
         first = self.next
-        if not self.starts_type(first):
+        if self.is_unknown(first):
+            self.take()
+            specifiers = ast.Specifiers(first, first, first, (), (), first.text)
+        elif self.starts_type(first):
+            specifiers = self._specifiers()
+        else:
             self.fail(f"expected a type, found {shown(first)}")
-        specifiers = self._specifiers()
         pointers = self._pointers()
         shape = self._shape() if self.next.text == "[" else None
         return ast.TypeName(specifiers.at, first, self.tokens[self.index - 1], specifiers, pointers, shape)
@@ -328,20 +378,51 @@ class _Parser(Expressions):
             self.push_scope()
         body: list[ast.Stmt] = []
         while not self.at("}") and self.next.kind != "end":
-            start = self.index
+            start, types = self.index, self._types
             try:
                 body.append(self._statement())
             except SyntaxFaultError:
-                self.open_brackets = 0
+                self.open_brackets, self._types = 0, types
                 self._skip_statement(start)
+                body += self._failed(start)
                 self.accept("else")  # its `if` was the error
         if new_scope:
             self.pop_scope()
         if self.next.kind == "end":
-            self.open_brackets += 1
-        self.open_brackets += 1
-        closing = self.closing("}", opening)
+            # what is in it is no worse for that
+            note = Note("to match this '{'", opening.span)
+            self.report.error("syntax", f"expected '}}', found {shown(self.next)}", self.next, [note])
+        closing = self.take()
         return ast.Block(opening, opening, closing, tuple(body))
+
+    def _failed(self, start: int) -> list[ast.Failed]:
+        """The names that the tokens from `start` on were to declare, which end in an error.
+
+        They stand outside of brackets, behind types, stars and commas.
+        """
+        tokens = self.tokens[start : self.index + 1]
+        if tokens[0].text == "for":
+            tokens = tokens[2:]
+        if len(tokens) < 2:
+            return []
+        if not self.starts_type(tokens[0]):
+            if not self.is_unknown(tokens[0]) or (tokens[1].kind != "name" and tokens[1].text != "*"):
+                return []
+            tokens = tokens[1:]
+        names: list[Token] = []
+        depth, expected = 0, True
+        for token, follower in itertools.pairwise(tokens):
+            if token.kind == "punct":
+                expected = (expected and token.text == "*") or (depth == 0 and token.text == ",")
+                depth += (token.text in "([{") - (token.text in ")]}")
+            elif token.kind == "name" and expected and depth == 0 and not self.starts_type(token):
+                names.append(token)
+                expected = follower.kind == "name" or follower.text == "*"
+        is_type = any(t.text == "typedef" for t in tokens)
+        for name in names:
+            self.declare(name.text, is_type=is_type)
+        found = tuple(ast.Name(n, n, n, n.text) for n in names)
+        return [ast.Failed(tokens[0], tokens[0], tokens[-1], found)] if found else []
 
     def _skip_statement(self, start: int) -> None:
         """Go behind the next `;`, or in front of what surely begins or ends a statement."""
@@ -368,7 +449,7 @@ class _Parser(Expressions):
             parse = self._STATEMENTS.get(token.text)
             if parse is not None:
                 return parse(self)
-            if self.starts_type(token):
+            if self.starts_type(token) or self.starts_unknown_type():
                 return self._declaration(self._specifiers())
             if self.peek().text == ":" and token.text not in SPECIFIERS:
                 self.take()
@@ -391,8 +472,20 @@ class _Parser(Expressions):
         self.pop_scope()
         return out
 
+    def _header(self, of: Token, parse: Callable[[], T], otherwise: T) -> T:
+        """What stands in brackets behind a word; where that has an error, `otherwise`, so that the body is read."""
+        start, brackets = self.index, self.open_brackets
+        try:
+            return self.bracketed("(", parse, f"after {of.text!r}")[0]
+        except SyntaxFaultError:
+            if self.tokens[start].text != "(":
+                raise
+            self._skip_to((")",), start + 1, brackets)
+            self.take()
+            return otherwise
+
     def _bracketed_condition(self, of: Token) -> ast.Expr:
-        return self.bracketed("(", self.expression, f"after {of.text!r}")[0]
+        return self._header(of, self.expression, ast.Int(of, of, of, 1, 32, signed=True))
 
     def _if(self) -> ast.If:
         word = self.take()
@@ -405,19 +498,23 @@ class _Parser(Expressions):
         self.fail("'else' without an 'if' before it")
 
     def _for(self) -> ast.For:
-        word = self.take()
-        opening = self.expect("(", "after 'for'")
+        start, word = self.index, self.take()
         self.push_scope()
-        declares = self.starts_type(self.next)
+        found = self._header(word, self._for_header, None)
+        if found is None:
+            failed = self._failed(start)
+            found = (failed[0] if failed else ast.ExprStmt(word, word, word, None)), None, None
+        body = self._substatement("for")
+        self.pop_scope()
+        return ast.For(word, word, body.last, *found, body)
+
+    def _for_header(self) -> tuple[ast.Declaration | ast.ExprStmt | ast.Failed, ast.Expr | None, ast.Expr | None]:
+        declares = self.starts_type(self.next) or self.starts_unknown_type()
         init = self._declaration(self._specifiers()) if declares else self._expression_statement()
-        self.open_brackets += 1
         condition = None if self.next.text == ";" else self.expression()
         self.expect(";", "after the condition of 'for'")
         step = None if self.next.text == ")" else self.expression()
-        self.closing(")", opening)
-        body = self._substatement("for")
-        self.pop_scope()
-        return ast.For(word, word, body.last, init, condition, step, body)
+        return init, condition, step
 
     def _while(self) -> ast.While:
         word = self.take()

@@ -35,6 +35,7 @@ TYPE_NAMES = frozenset(
 )
 """Type names that a declaration may shadow, as a typedef's."""
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
+_AFTER_DECLARED = frozenset(("=", "[", ";", ",", ")", "("))
 
 T = TypeVar("T")
 
@@ -167,6 +168,27 @@ class Reader:
     def starts_type(self, token: Token) -> bool:
         """Whether a token begins a type."""
         return token.kind == "name" and (token.text in SPECIFIERS or self.is_type_name(token.text))
+
+    def is_unknown(self, token: Token) -> bool:
+        """Whether a token is a name that is not declared, in front of it at least."""
+        return token.kind == "name" and token.text not in KEYWORDS and token.text not in self._types
+
+    def starts_unknown_type(self) -> bool:
+        """Whether an unknown name stands where a type must: in front of a name and what may follow a declared one."""
+        if not self.is_unknown(self.next):
+            return False
+        ahead = 1
+        while (self.peek(ahead).text == "*" or self.peek(ahead).text in SPECIFIERS) and not self.peek(ahead).bol:
+            ahead += 1
+        name, follower = self.peek(ahead), self.peek(ahead + 1)
+        if name.kind != "name" or name.text in KEYWORDS or name.bol:
+            return False
+        return follows_declared(follower) and (follower.text != "(" or not self.depth)
+
+
+def follows_declared(token: Token) -> bool:
+    """Whether a token is what may stand behind a name that is declared."""
+    return token.text in _AFTER_DECLARED or (token.kind == "name" and token.text.startswith("__"))
 
 
 def shown(token: Token) -> str:

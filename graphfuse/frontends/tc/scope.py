@@ -23,7 +23,18 @@ class Typedef:
     at: Token
 
 
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A name whose declaration was an error."""
+
+    at: Token
+
+
 Symbol: TypeAlias = Variable | FunctionDecl | Typedef | Const
+
+
+class FaultError(Exception):
+    """A reported error; the statement is given up."""
 
 
 class Scopes:
@@ -31,7 +42,9 @@ class Scopes:
 
     def __init__(self, report: Reporter) -> None:
         self._report = report
-        self._names: ChainMap[str, Symbol] = ChainMap()
+        self._names: ChainMap[str, Symbol | Failed] = ChainMap()
+        self.declared: list[Symbol] = []
+        """What was declared, scope by scope."""
 
     @contextmanager
     def inside(self) -> Generator[None, None, None]:
@@ -52,13 +65,25 @@ class Scopes:
             self._names = outer
 
     def find(self, name: str) -> Symbol | None:
-        """What a name means here."""
-        return self._names.get(name)
+        """What a name means here; FaultError for one whose declaration was an error, which is error enough."""
+        found = self._names.get(name)
+        if isinstance(found, Failed):
+            raise FaultError
+        return found
+
+    def fail(self, name: str, at: Token) -> None:
+        """Remember that a name's declaration was an error, unless it has another one in this scope."""
+        self._names.maps[0].setdefault(name, Failed(at))
+
+    def forget(self, name: str) -> None:
+        """Take a name out of the innermost scope."""
+        self._names.maps[0].pop(name, None)
 
     def declare(self, name: str, symbol: Symbol, at: Token) -> None:
         """Bind a name; twice in one scope is an error, hiding an outer one a warning."""
         scope, *around = self._names.maps
-        if name in scope:
+        self.declared.append(symbol)
+        if name in scope and not isinstance(scope[name], Failed):
             note = Note("declared before here", scope[name].at.span)
             self._report.error("redeclared", f"{name!r} is declared twice in one scope", at, [note])
             return
@@ -69,8 +94,14 @@ class Scopes:
                 break
         scope[name] = symbol
 
-    def near(self, name: str, more: Iterable[str]) -> str | None:
+    def near(self, name: str, more: Iterable[str], kinds: type | tuple[type, ...] = object) -> str | None:
         """The name in scope, or in `more`, that is spelled most like this one."""
-        names = [n for scope in reversed(self._names.maps) for n in scope]
-        close = difflib.get_close_matches(name, [*names, *more], 1, 0.75)
-        return close[0] if close else None
+        names = [n for scope in reversed(self._names.maps) for n, symbol in scope.items() if isinstance(symbol, kinds)]
+        return most_like(name, [*names, *more])
+
+
+def most_like(name: str, names: Iterable[str]) -> str | None:
+    """The one of `names` that is spelled most like `name`, or has its letters in another order."""
+    names = list(names)
+    close = difflib.get_close_matches(name, names, 1, 0.75)
+    return close[0] if close else next((n for n in names if sorted(n) == sorted(name)), None)
