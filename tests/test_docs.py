@@ -242,6 +242,7 @@ def cases():
                 yield pytest.param(found, True, id=f"{page.stem} on a GPU", marks=pytest.mark.gpu)
 
 
+@pytest.mark.filterwarnings("ignore:.*LeafSpec.*:FutureWarning")  # torch's exporter to ONNX, of torch itself
 @pytest.mark.parametrize(("found", "gpu"), [*cases()])
 def test_a_page(found, gpu, folder):
     names: dict[str, object] = {"__name__": "__main__"}
