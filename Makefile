@@ -75,6 +75,7 @@ check: venv $(BIN)/.models ## lint, format, types
 docs: venv ## render the generated pages, and README's figures
 	$(BIN)/python -m graphfuse knobs --markdown > docs/knobs.md
 	$(BIN)/python -m graphfuse errors --markdown > docs/errors.md
+	$(BIN)/python tools/render_cli.py > docs/cli.md
 	$(BIN)/python tools/render_results.py > docs/benchmarks.md
 	$(BIN)/python tools/render_results.py fusion > docs/fusion.md
 	$(BIN)/python tools/render_gpu_results.py > docs/benchmarks-gpu.md
