@@ -72,7 +72,8 @@ check: venv $(BIN)/.models ## lint, format, types
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
-docs: venv ## render the generated pages, and README's figures
+docs: export NO_MKDOCS_2_WARNING := 1
+docs: venv ## render the generated pages and README's figures, build the site
 	$(BIN)/python -m graphfuse knobs --markdown > docs/knobs.md
 	$(BIN)/python -m graphfuse errors --markdown > docs/errors.md
 	$(BIN)/python tools/render_cli.py > docs/cli.md
@@ -81,6 +82,8 @@ docs: venv ## render the generated pages, and README's figures
 	$(BIN)/python tools/render_gpu_results.py > docs/benchmarks-gpu.md
 	$(BIN)/python tools/render_torch_results.py > docs/benchmarks-torch.md
 	$(BIN)/python tools/render_readme.py
+	$(BIN)/python -m pip install --quiet -e '.[docs]'
+	$(BIN)/python -m mkdocs build --quiet
 
 clean: ## remove what was built
 	rm -rf build dist $(VENV) .pytest_cache .ruff_cache .hypothesis
