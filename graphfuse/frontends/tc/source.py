@@ -11,6 +11,11 @@ from graphfuse.errors import Loc
 _SPLICE = re.compile(r"\\\n")
 
 
+def with_newlines(text: str) -> str:
+    """A text whose lines end in newlines, whatever they ended in."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 class Source:
     """One file. Offsets count characters of `code`, which is the file without its backslash-newlines."""
 
@@ -18,7 +23,7 @@ class Source:
 
     def __init__(self, name: str, text: str) -> None:
         self.name = name
-        self.text = text.replace("\r\n", "\n").replace("\r", "\n")
+        self.text = with_newlines(text)
         splices: list[int] = []
         self.code = self.text
         if "\\\n" in self.text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -90,6 +91,13 @@ class Expansion:
 
     macro: Macro
     call: Token
+
+
+def cut(code: str) -> Iterator[tuple[str, int, int]]:
+    """Where the tokens, comments, blanks and line ends of a text without splices are: kind, start, end."""
+    for m in _MASTER.finditer(code):
+        assert m.lastgroup is not None
+        yield m.lastgroup, m.start(), m.end()
 
 
 def tokenize(source: Source, report: Reporter) -> list[Token]:
