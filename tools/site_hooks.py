@@ -40,7 +40,7 @@ def on_page_markdown(text: str, page: Any, config: Any, files: Any) -> str:
         uri = path.removeprefix("docs/")
         if path in AT_ROOT or (path.startswith("docs/") and files.get_file_from_path(uri)):
             return posixpath.relpath(uri, posixpath.dirname(page.file.src_uri) or ".")
-        return f"{config.repo_url}/blob/main/{path}"
+        return f"{config.extra['repository']}/blob/main/{path}"
 
     return _LINK.sub(elsewhere, text)
 
