@@ -76,7 +76,7 @@ class Finding:
         return f"{where}{how}: {self.message}{behind}"
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, without what is not known."""
+        """All of it as dicts, texts and numbers, without what is not known."""
         about = self.about
         out: dict[str, Any] = {"kind": about.kind, "severity": "note" if self.is_note else "error"}
         out["message"] = self.message
@@ -118,7 +118,7 @@ class CheckError(FoundError, InputError):
 
 
 def finding_of(error: GraphfuseError) -> Finding:
-    """An error, taken apart."""
+    """An error, taken apart: what is not known of it is empty."""
     if isinstance(error, FoundError):
         return Finding(error.message, error.about, error.source, error.code)
     return Finding(error.message, About(), error.loc)

@@ -26,8 +26,15 @@ SHARED_BYTES = 227 << 10
 class Emulator:
     """A PTX module. `launch` runs a kernel for a whole grid and checks what it does.
 
-    `seed` orders warps, lanes of atomics, and what completes when. Without `checks` only results are computed,
-    faster. `most_turns` is how often a warp may go round a loop.
+    Args:
+        ptx: The text, of any compiler.
+        seed: Orders warps, lanes of atomics, and what completes when: the same seed, the same run.
+        checks: Whether accesses are checked; without, only results are computed, faster.
+        name: What errors call the text.
+        most_turns: How often a warp may go round a loop.
+
+    Raises:
+        EmulatorError: The text is no PTX, or has instructions that the emulator does not know.
     """
 
     def __init__(
@@ -37,7 +44,7 @@ class Emulator:
         self.seed, self.checks, self.most_turns = seed, checks, most_turns
 
     def kernel(self, name: str) -> Kernel:
-        """A kernel of the module."""
+        """A kernel of the module. Raises EmulatorError."""
         found = self.module.kernels.get(name)
         if found is None:
             raise EmulatorError(f"no kernel {name!r}: have {', '.join(self.module.kernels) or 'none'}")
@@ -53,7 +60,22 @@ class Emulator:
         shared_bytes: int = 0,
         cluster: Sequence[int] = (),
     ) -> Report:
-        """Run a kernel; arrays are changed in place. Raises EmulatorError for the first thing that is wrong."""
+        """Run a kernel; arrays are changed in place.
+
+        Args:
+            kernel: Its name in the module.
+            grid: How many blocks, along one to three axes.
+            block: Threads of a block, likewise: 1024 at most.
+            args: One for each parameter: a numpy array, a `Buffer`, a `TensorMap`, or a number.
+            shared_bytes: Of dynamic shared memory.
+            cluster: Blocks of a cluster; by default what the kernel requires.
+
+        Returns:
+            What it did: instructions, traffic, operations, what it printed.
+
+        Raises:
+            EmulatorError: The first thing that is wrong, at its line.
+        """
         found = self.kernel(kernel)
         cluster = cluster or found.limits.get("reqnctapercluster", (1,))
         machine = self._machine(found, _triple(grid), _triple(block), _triple(cluster), shared_bytes, args)
