@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from graphfuse.cli.common import (
+    check_has_times,
     echo,
     json_option,
     made_up_dims,
@@ -40,6 +41,7 @@ def command(given: ModelOptions, against: str | None, rounds: int, seconds: floa
         raise UsageError("--against: expected an ONNX model, an artifact runs in graphfuse only")
     dims = given.values
     compiled = given.open()
+    check_has_times(compiled)
     feed = random_inputs(compiled, dims, seed)
     sides: dict[str, Callable[[], object]] = {"graphfuse": lambda: compiled(feed)}
     used = compiled.session.threads

@@ -121,6 +121,12 @@ def shape_values(signature: Signature, feed: Mapping[str, Array]) -> dict[str, i
     return found
 
 
+def check_has_times(model: CompiledModel) -> None:
+    """Refuse to measure what says nothing of a machine: the emulator takes minutes for what a GPU does in one."""
+    if model.device.is_emulated:
+        raise UsageError(f"expected a device to measure, found {model.device}, which has no times of a GPU")
+
+
 # output
 
 
@@ -212,6 +218,9 @@ def nbytes_text(nbytes: float) -> str:
             break
         nbytes /= 1000
     return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.1f} {unit}"
+
+
+NO_REASON = "nothing was noted of why they are apart"
 
 
 def why_text(row: Mapping[str, str]) -> str:

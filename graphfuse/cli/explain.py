@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from graphfuse.cli.common import echo, json_option, print_json, table, why_text
+from graphfuse.cli.common import NO_REASON, echo, json_option, print_json, table, why_text
 from graphfuse.cli.model_options import ModelOptions, of_model
 from graphfuse.errors import UsageError
 from graphfuse.runtime.report import edges, kernel_operators, not_fused
 
 Row = Mapping[str, str]
-NO_REASON = "one reads what the other makes, and nothing was noted of why they are apart"
 APART = "neither reads what the other makes: there is nothing to save"
 
 
@@ -75,4 +74,4 @@ def _between(
     if len(lines) > 2:
         return lines
     met = any(x in first and y in second for x, y in readers for first, second in (places, places[::-1]))
-    return [*lines, NO_REASON if met else APART]
+    return [*lines, f"one reads what the other makes, and {NO_REASON}" if met else APART]

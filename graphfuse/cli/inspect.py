@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from graphfuse.artifact import Executable
 from graphfuse.cli.common import (
+    check_has_times,
     check_written,
     echo,
     json_option,
@@ -19,12 +21,14 @@ from graphfuse.cli.common import (
     table,
 )
 from graphfuse.cli.html import COSTS, costs, is_cliff, page, spec_text, times_of
+from graphfuse.cli.html_code import MOST_ASSEMBLED, assembly, edge_types
+from graphfuse.cli.html_kernels import Made
 from graphfuse.cli.model_options import ModelOptions, of_model
 from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import GraphfuseError
 from graphfuse.files import writing
 from graphfuse.runtime import gfx
-from graphfuse.runtime.report import edges, report
+from graphfuse.runtime.report import edges, kernel_costs, kernel_operators, report
 from graphfuse.stages import kernel_texts
 
 
@@ -45,7 +49,8 @@ def command(given: ModelOptions, as_json: bool, profile: bool | None, html: Path
     model = given.open()
     executable = model.executable
     facts = report(executable, dims)
-    if profile or (profile is None and html is not None and not gfx.is_artifact(artifact)):
+    may_run = html is not None and not gfx.is_artifact(artifact) and not model.device.is_emulated
+    if profile or (profile is None and may_run):
         try:
             _profile(model, dims, facts["steps"])
         except (GraphfuseError, MemoryError) as e:
@@ -53,7 +58,11 @@ def command(given: ModelOptions, as_json: bool, profile: bool | None, html: Path
                 raise
             echo(f"no times: {e}", err=True)
     if html is not None:
-        text = page(artifact.name, facts, edges(executable), kernel_texts(executable))
+        text = page(
+            artifact.name,
+            facts,
+            _made(executable, facts["steps"], dims, is_own=bool(profile) or not gfx.is_artifact(artifact)),
+        )
         with writing(html) as file:
             file.write(text.encode())
         echo(f"{html}: {nbytes_text(len(text.encode()))}", err=True)
@@ -63,8 +72,18 @@ def command(given: ModelOptions, as_json: bool, profile: bool | None, html: Path
         _show(artifact, facts, made_up_dims(model, dims))
 
 
+def _made(executable: Executable, steps: Sequence[Mapping[str, Any]], dims: Mapping[str, int], *, is_own: bool) -> Made:
+    """What the page shows of how the model was partitioned; assembly of the slowest kernels."""
+    slowest = [k.kernel for k in kernel_costs(steps)[:MOST_ASSEMBLED]]
+    code = assembly(executable, slowest, is_own=is_own)
+    texts = {name: (*both, code.get(name, "")) for name, both in kernel_texts(executable).items()}
+    operators = [ops for _, ops in kernel_operators(executable)] if executable.host is None else ()
+    return Made(operators, edge_types(executable, dims), texts)
+
+
 def _profile(model: CompiledModel, dims: Mapping[str, int], rows: list[dict[str, Any]]) -> None:
     """Give each row the microseconds of its launches, in a first run and in the next, and the least they could take."""
+    check_has_times(model)
     steps = model.profile(random_inputs(model, dims, seed=0)).steps
     if [s.kernel for s in steps] != [r["kernel"] for r in rows]:
         return  # this machine runs other code than is shown

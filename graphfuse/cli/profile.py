@@ -14,6 +14,7 @@ import numpy as np
 
 from graphfuse.artifact import Executable
 from graphfuse.cli.common import (
+    check_has_times,
     check_written,
     echo,
     json_option,
@@ -54,6 +55,7 @@ def command(
     if trace is not None:
         check_written({"--trace": trace}, given.model, kernels=given.kernel_folders)
     model, dims = given.open(), given.values
+    check_has_times(model)
     made_up = made_up_dims(model, dims)
     # both import what compiles, and showing help need not
     from graphfuse.peaks import peaks_of

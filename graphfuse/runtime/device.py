@@ -27,6 +27,11 @@ class Device:
         """Whether it runs a GPU's code."""
         return self.kind != "cpu"
 
+    @property
+    def is_emulated(self) -> bool:
+        """Whether what it takes says nothing of a machine."""
+        return self.kind == "emulator"
+
     @staticmethod
     def parse(text: str) -> Device:
         """Read what a user wrote; nothing means the CPU."""

@@ -9,12 +9,12 @@ import contextlib
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from graphfuse import usage
 from graphfuse.artifact import COPY, Executable, Pointer, Signature, Step, TensorSpec
 from graphfuse.errors import InputError, ParseError, UnsupportedError, UsageError
-from graphfuse.host.program import HostGraph, HostPart
+from graphfuse.host.program import HostGraph, HostNode, HostPart
 from graphfuse.llvm.host import host_target
 from graphfuse.runtime.session import available_cores, memory
 from graphfuse.symbolic import Dim, evaluate, parse_dim, solved, symbols
@@ -127,7 +127,7 @@ def _host_rows(executable: Executable, program: HostGraph) -> list[dict[str, Any
         if isinstance(step, HostPart):
             origin = (i, f"part {step.part}", "part", "", len(executable.parts[step.part].kernels))
         else:
-            origin = (i, step.op, "python", step.name, 1)
+            origin = (i, step.op, PYTHON, step.name, 1)
         rows.append(dict(zip(_ORIGIN, origin, strict=True)) | dict.fromkeys(_COSTS, 0))
     return rows
 
@@ -190,7 +190,8 @@ def not_fused(executable: Executable) -> list[dict[str, str]]:
     kinds = {k.name: k.kind for k in executable.kernels}
     steps = [(step.label, kinds[step.kernel]) for _, step in executable.plan.walk()]
     told = {operator for operator, _, _ in rows}
-    for a, b in edges(executable):
+    between = edges(executable) if executable.host is None else ()
+    for a, b in between:
         if isinstance(a, int) and isinstance(b, int) and steps[b][0] not in told:
             (before, kind), (label, own) = steps[a], steps[b]
             if own not in ("pointwise", "reduction", COPY):
@@ -231,8 +232,15 @@ def kernel_costs(rows: Sequence[Mapping[str, Any]]) -> list[KernelCosts]:
     return sorted(found.values(), key=lambda k: (-k.us, -k.read - k.written))
 
 
+PYTHON = "python"
+"""What runs the operators of a host program, beside kernels, and the kind of their steps."""
+
+
 def kernel_operators(executable: Executable) -> list[tuple[str, list[str]]]:
-    """Launches in their order: the kernel, and the operators that became it, the one it begins with first."""
+    """Launches in their order: the kernel, and the operators that became it, the one it begins with first.
+
+    Behind them are the operators that Python runs.
+    """
     out: list[tuple[str, list[str]]] = []
     for part in (executable, *executable.parts):
         groups: dict[str, dict[str, None]] = {}
@@ -244,34 +252,78 @@ def kernel_operators(executable: Executable) -> list[tuple[str, list[str]]]:
         kinds = {k.name: k.kind for k in part.kernels}
         steps = [step for _, step in part.plan.walk()]
         out += [(s.kernel, fused.get((kinds[s.kernel], s.label), [s.label or kinds[s.kernel]])) for s in steps]
-    return out
+    host = executable.host.nodes() if executable.host is not None else ()
+    return [*out, *((PYTHON, [n.name or n.op]) for n in host)]
 
 
-def edges(executable: Executable) -> list[tuple[int | str, int | str]]:
-    """Who reads what from whom: steps by number, inputs and outputs as `input NAME`, `output NAME`.
+Edge: TypeAlias = "tuple[int | str, int | str]"
+"""Who makes and who reads: steps by number, inputs and outputs as `input NAME`, `output NAME`."""
+
+
+def edges(executable: Executable) -> list[Edge]:
+    """Who reads what from whom.
 
     A step that reads a buffer depends on all that wrote parts of it since it was last rewritten.
     """
+    return list(edge_results(executable))
+
+
+def edge_results(executable: Executable) -> dict[Edge, list[int]]:
+    """The edges, and which of the results of the step that they begin at each of them is; none of an input."""
+    if executable.host is not None:
+        return _host_edges(executable, executable.host)
     buffers = executable.plan.buffers
     params = {k.name: k.params for k in executable.kernels}
-    writers: dict[int, list[int]] = {}
-    found: dict[tuple[int | str, int | str], None] = {}
+    writers: dict[int, dict[int, int]] = {}
+    found: dict[Edge, dict[int, None]] = {}
     for i, (_, step) in enumerate(executable.plan.walk()):
-        for buffer, param in _pointers(step, params[step.kernel]):
+        pointers = _pointers(step, params[step.kernel])
+        for buffer, param in pointers:
             if param != "w":
                 if buffers[buffer].kind == "input":
-                    found[f"input {executable.signature.inputs[buffers[buffer].index].name}", i] = None
-                found.update({(w, i): None for w in writers.get(buffer, ()) if w != i})
-        for buffer, param in _pointers(step, params[step.kernel]):
+                    found[f"input {executable.signature.inputs[buffers[buffer].index].name}", i] = {}
+                for writer, number in writers.get(buffer, {}).items():
+                    if writer != i:
+                        found.setdefault((writer, i), {})[number] = None
+        for number, (buffer, param) in enumerate(p for p in pointers if p[1] in "wx"):
             if param == "x":
-                writers[buffer] = [i]
-            elif param == "w" and i not in writers.setdefault(buffer, []):
-                writers[buffer].append(i)
+                writers[buffer] = {}
+            writers.setdefault(buffer, {}).setdefault(i, number)
     for b, buffer in enumerate(buffers):
         if buffer.kind == "output":
             name = f"output {executable.results[buffer.index].name}"
-            found.update({(w, name): None for w in writers.get(b, ())})
-    return list(found)
+            for writer, number in writers.get(b, {}).items():
+                found.setdefault((writer, name), {})[number] = None
+    return {edge: list(numbers) for edge, numbers in found.items()}
+
+
+def _host_edges(executable: Executable, program: HostGraph) -> dict[Edge, list[int]]:
+    """Of the steps of a host program, which say by name what they read and make; what their bodies read is theirs."""
+    made: dict[str, tuple[int | str, int]] = {n: (f"input {n}", 0) for n in program.inputs}
+    found: dict[Edge, dict[int, None]] = {}
+
+    def read(name: str, reader: int | str) -> None:
+        if name in made:
+            writer, number = made[name]
+            found.setdefault((writer, reader), {}).update({number: None} if isinstance(writer, int) else {})
+
+    for i, step in enumerate(program.steps):
+        reads, makes = _names(executable, step)
+        for name in reads:
+            read(name, i)
+        made |= {name: (i, number) for number, name in enumerate(makes)}
+    for result, spec in zip(program.outputs, executable.signature.outputs, strict=True):
+        read(result, f"output {spec.name}")
+    return {edge: list(numbers) for edge, numbers in found.items()}
+
+
+def _names(executable: Executable, step: HostPart | HostNode) -> tuple[Sequence[str], Sequence[str]]:
+    """What a step of a host program reads and makes, those of the graphs in it, too."""
+    if isinstance(step, HostPart):
+        signature = executable.parts[step.part].signature
+        return [s.name for s in signature.inputs], [s.name for s in signature.outputs]
+    inner = [name for body in step.bodies for s in body.steps for name in _names(executable, s)[0]]
+    return [*step.inputs, *inner, *(name for body in step.bodies for name in body.outputs)], step.outputs
 
 
 def _pointers(step: Step, params: str) -> list[tuple[int, str]]:
