@@ -66,6 +66,7 @@ def compile(
     check_indices: bool | None = None,
     tune: bool = False,
     state: Mapping[str, str] | None = None,
+    outputs: Sequence[str] = (),
 ) -> CompiledModel:
     """Compile a model, or take it from the cache.
 
@@ -90,6 +91,8 @@ def compile(
             seconds for each, and is kept.
         state: Inputs that the model writes over, by name, each with the output that it becomes, such as
             `{"past_key_values.*": "present.*"}`: caches, which `graphfuse.Session` owns (docs/onnx.md).
+        outputs: Names of values of the graph, also of ones between its nodes, that are its outputs, in this order;
+            default: the model's own.
 
     Returns:
         The model. Code and weights are loaded by its first call, or by `prepare`.
@@ -117,8 +120,8 @@ def compile(
         raise usage.wrong("progress", "a function", progress)
     note: Progress = progress or (lambda _: None)
     found = targets_of(target, where)
-    states = usage.names("state", state or {})
-    jobs = [_Job(source, t, wanted, chosen, operators, bool(host), note, states) for t in found]
+    states, named = usage.names("state", state or {}), usage.texts("outputs", outputs)
+    jobs = [_Job(source, t, wanted, chosen, operators, bool(host), note, states, named) for t in found]
     return CompiledModel(combined([job.executable() for job in jobs]), threads, where, name=_name(source))
 
 
@@ -187,6 +190,7 @@ class _Job:
     host: bool
     progress: Progress
     state: Mapping[str, str]
+    outputs: Sequence[str]
 
     def executable(self) -> Executable:
         """From the cache, else compiled and put there."""
@@ -211,6 +215,8 @@ class _Job:
             made_from["host"] = "allowed"
         if self.state:
             made_from["state"] = repr(sorted(self.state.items()))
+        if self.outputs:
+            made_from["outputs"] = repr(list(self.outputs))
         if self.operators:
             made_from["kernels"] = repr([o.text_of_all() for o in self.operators])
         return compiled_key(made_from, self.target)
@@ -237,7 +243,9 @@ class _Job:
 
         self.progress("importing")
         try:
-            func = import_model(self.source, dims=self.dims, kernels=self.operators, state=self.state)
+            func = import_model(
+                self.source, dims=self.dims, kernels=self.operators, state=self.state, outputs=self.outputs
+            )
         except TooLargeError:
             raise
         except UnsupportedError as e:
@@ -266,7 +274,7 @@ class _Job:
         log.info("host code: %s", why)
         self.progress("compiling parts")
         try:
-            return host_executable(self.source, self.target, self.dims, self.options)
+            return host_executable(self.source, self.target, self.dims, self.options, self.outputs)
         except TooLargeError:
             raise
         except UnsupportedError as e:

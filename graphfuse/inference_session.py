@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Any, cast
 from graphfuse import usage
 from graphfuse.api import Dims, compile, load
 from graphfuse.artifact import ELEMS, MAP, OPTIONAL, SEQUENCE, TEXT, Array, Signature, TensorSpec, elem_dtype
+from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import UsageError
 from graphfuse.runtime import gfx
 
@@ -65,9 +67,10 @@ class InferenceSession:
         threads = int(getattr(sess_options, "intra_op_num_threads", 0)) or None
         path = cast("str", path_or_bytes) if isinstance(path_or_bytes, (str, os.PathLike)) else ""
         if path and gfx.is_artifact(path):
-            self._model = load(path, threads, device)
+            self._model, self._compile = load(path, threads, device), None
         else:
-            self._model = compile(
+            self._compile = functools.partial(
+                compile,
                 path_or_bytes,
                 dims=dims,
                 threads=threads,
@@ -76,11 +79,16 @@ class InferenceSession:
                 device=device,
                 check_indices=check_indices,
             )
+            self._model = self._compile()
+        self._with_others: dict[tuple[str, ...], CompiledModel] = {}
 
     def run(
         self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None
     ) -> list[Array]:
         """The named outputs in that order; all of them for None. `run_options` is not looked at.
+
+        Of a model that is no artifact other values of the graph may be named, too: the first run that does compiles it
+        once more, with these as outputs.
 
         Raises:
             UsageError: There is no such output.
@@ -88,10 +96,14 @@ class InferenceSession:
         """
         output_names = None if output_names is None else usage.texts("output_names", output_names)
         known = [s.name for s in self._model.signature.outputs]
-        for name in output_names or ():
-            if name not in known:
-                raise UsageError(f"unknown output {name!r}: expected one of {', '.join(map(repr, known))}")
-        outputs = self._model(usage.mapping("input_feed", input_feed))  # numpy's, as the inputs are
+        model, others = self._model, [name for name in output_names or () if name not in known]
+        if others:
+            if self._compile is None:
+                raise UsageError(f"unknown output {others[0]!r}: expected one of {', '.join(map(repr, known))}")
+            wanted = tuple(dict.fromkeys(output_names or ()))
+            model = self._with_others.get(wanted) or self._compile(outputs=wanted)
+            self._with_others[wanted] = model
+        outputs = model(usage.mapping("input_feed", input_feed))  # numpy's, as the inputs are
         return [outputs[name] for name in output_names or known]
 
     def get_inputs(self) -> list[NodeArg]:

@@ -35,6 +35,7 @@ class ModelOptions:
     device: str = ""
     kernel_folders: tuple[Path, ...] = ()
     state_texts: tuple[str, ...] = ()
+    fetched: tuple[str, ...] = ()
 
     @functools.cached_property
     def dims(self) -> dict[str, DimOption]:
@@ -72,7 +73,7 @@ class ModelOptions:
             with progress("compiling") as note:
                 return compile(
                     self.model, dims=self.ranges, threads=self.threads, progress=note,
-                    check_indices=not self.unchecked, **self.choices,
+                    check_indices=not self.unchecked, outputs=self.fetched, **self.choices,
                 )  # fmt: skip
         # an artifact was compiled already: what had to be said then is refused, or must agree
         for option, given in (("--kernels", self.kernel_folders), ("--no-check-indices", self.unchecked)):
@@ -83,6 +84,9 @@ class ModelOptions:
             raise UsageError(f"--numerics: {self.model} is an artifact, compiled with {had!r}")
         if stored not in (None, has := artifact_precision(model.executable)):
             raise UsageError(f"--precision: {self.model} is an artifact, compiled with {has!r}")
+        if unknown := [n for n in self.fetched if n not in (known := [o.name for o in model.signature.outputs])]:
+            wanted = f"an artifact's outputs, {', '.join(map(repr, known))}, or a model to compile"
+            raise UsageError(f"--fetch: expected {wanted}, found {unknown[0]!r}")
         return model
 
 
@@ -132,6 +136,10 @@ OPTIONS = {
     "kernel_folders": click.option(
         "--kernels", "kernel_folders", multiple=True, type=click.Path(path_type=Path), metavar="DIR",
         help="A folder of .tc kernels that implement operators of the model.",
+    ),
+    "fetched": click.option(
+        "--fetch", "fetched", multiple=True, metavar="NAME",
+        help="A value of the graph to have as an output, also one between nodes; then there are no others.",
     ),
     "state_texts": click.option(
         "--state", "state_texts", multiple=True, metavar="INPUT=OUTPUT",

@@ -37,7 +37,7 @@ MAX_VALUES = 64
 
 
 @click.command("run", help="Run MODEL (.onnx or .gfx) once.")
-@of_model("dim_texts", "threads", "numerics", "precision", "unchecked", "device", "kernel_folders")
+@of_model("dim_texts", "threads", "numerics", "precision", "unchecked", "device", "kernel_folders", "fetched")
 @click.option("--input", "input_texts", multiple=True, metavar="NAME=FILE.npy", help="An input's values.")
 @click.option("--random", "fill", is_flag=True, help="Make up the inputs that are not given.")
 @seed_option
@@ -53,7 +53,8 @@ def command(
     if output_dir:
         with told("write", output_dir):
             output_dir.mkdir(parents=True, exist_ok=True)
-    files = _files((o.name for o in compiled.signature.outputs), output_dir) if output_dir else {}
+    names = given.fetched or [o.name for o in compiled.signature.outputs]
+    files = _files(names, output_dir) if output_dir else {}
     check_written({f"--output-dir: {n}": f for n, f in files.items()}, given.model, input_texts, given.kernel_folders)
     wanted = [s.name for s in compiled.signature.inputs]
     if not fill and (missing := [n for n in wanted if n not in feed]) and feed.keys() <= set(wanted):
@@ -68,7 +69,7 @@ def command(
     warm = _warm_seconds(lambda: compiled.session.run(feed), first)
     if output_dir:
         _save(outputs, files)
-    rows = [_summary(name, array, files.get(name)) for name, array in outputs.items()]
+    rows = [_summary(name, outputs[name], files.get(name)) for name in names]
     if as_json:
         shown = {"milliseconds": first * 1e3, "warm_milliseconds": None if warm is None else warm * 1e3}
         print_json({**shown, "dims": dims_made, "outputs": rows})

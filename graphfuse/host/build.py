@@ -63,12 +63,14 @@ MOST_DRAFTS = 16
 """Times that a loop's body is typed: each time another dim of what it carries has turned out to change."""
 
 
-def host_executable(source: Any, target: Target, dims: Dims, options: Options) -> Executable:
-    """Compile a model whose parts Python runs in turn. `source` and `dims` are as for `import_model`.
+def host_executable(
+    source: Any, target: Target, dims: Dims, options: Options, outputs: Sequence[str] = ()
+) -> Executable:
+    """Compile a model whose parts Python runs in turn. `source`, `dims` and `outputs` are as for `import_model`.
 
     Raises UnsupportedError for operators that nothing can run, and for outputs whose rank only a run knows.
     """
-    loaded = load(source)
+    loaded = load(source, outputs=outputs)
     graph = loaded.model.graph
     name_nodes(graph)
     lift_constants(graph)

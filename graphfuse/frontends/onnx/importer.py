@@ -60,6 +60,7 @@ def import_model(
     bind: Mapping[str, Array] | None = None,
     kernels: Sequence[Operator] = (),
     state: State | None = None,
+    outputs: Sequence[str] = (),
 ) -> Func:
     """Translate a model to the graph function `@main`.
 
@@ -73,9 +74,10 @@ def import_model(
         bind: Values of inputs that are fixed at compile time; they are no parameters any more.
         kernels: Operators that hand-written kernels implement, whatever else does.
         state: Inputs by name, each with the output that it becomes, in the same memory: the attribute `shared`.
+        outputs: Values of the graph that it has as outputs; those it declares where there are none.
     """
     own = {name_of(onnx.NodeProto(domain=k.header.domain, op_type=k.header.name)): k for k in kernels}
-    loaded = load(source, own.keys())
+    loaded = load(source, own.keys(), outputs)
     _refuse_unsupported(loaded, own)
     return _Importer(loaded, dims or {}, bind or {}, own, state or {}).run()
 

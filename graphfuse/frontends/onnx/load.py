@@ -19,7 +19,7 @@ import onnx
 from google.protobuf.message import DecodeError, EncodeError
 from onnx import TensorProto, checker, inliner, numpy_helper, shape_inference, version_converter
 
-from graphfuse.errors import FileError, Loc, ParseError, UnsupportedError, VerifyError
+from graphfuse.errors import FileError, Loc, ParseError, UnsupportedError, UsageError, VerifyError, meant
 from graphfuse.frontends.host_values import Array
 from graphfuse.frontends.onnx import batched_scan, split_classifiers
 from graphfuse.frontends.onnx.declared import check_bodies
@@ -70,10 +70,13 @@ def node_loc(file: str, node: onnx.NodeProto, index: int) -> Loc:
     return Loc(file, node=node.name or f"node#{index} ({node.op_type})")
 
 
-def load(source: str | Path | onnx.ModelProto, keep: Collection[tuple[str, str]] = ()) -> Loaded:
+def load(
+    source: str | Path | onnx.ModelProto, keep: Collection[tuple[str, str]] = (), outputs: Sequence[str] = ()
+) -> Loaded:
     """Read, check and normalise a model. The caller's `ModelProto` is left as it is.
 
-    Calls of the functions in `keep`, by domain and name, stay calls.
+    Calls of the functions in `keep`, by domain and name, stay calls. Values named in `outputs` take the place of the
+    model's own.
     """
     if isinstance(source, onnx.ModelProto):
         model, file, folder = onnx.ModelProto(), "<model>", None
@@ -90,6 +93,8 @@ def load(source: str | Path | onnx.ModelProto, keep: Collection[tuple[str, str]]
     names = _names(graph, file)
     _check_initializers(graph, file)
     _sort(names, file)
+    if outputs:
+        _choose_outputs(names, outputs, file)
     _drop_training_info(model)
     name_runtime_ops(model)
     inputs = free_inputs(model)
@@ -257,6 +262,19 @@ def _sort(names: _Names, file: str, outer: Sequence[Container[str]] = ()) -> Non
     if not is_sorted:
         order = _topological(names, maker, error)
         set_items(graph.node, [graph.node[i] for i in order])
+
+
+def _choose_outputs(names: _Names, outputs: Sequence[str], file: str) -> None:
+    """Make these values of the graph, whatever makes them, its outputs. Raises UsageError."""
+    known = [n for n in (*names.given, *names.makes) if n]
+    declared = {o.name: o for o in names.graph.output}
+    for name in outputs:
+        if name not in names.given and name not in names.makes:
+            hint = meant(name, known) or f", such as {', '.join(map(repr, list(declared)[:3]))}"
+            raise UsageError(f"unknown output {name!r}: expected a value of the graph{hint}", Loc(file))
+    if twice := _repeated(list(outputs)):
+        raise UsageError(f"output {twice[0]!r} is named twice", Loc(file))
+    set_items(names.graph.output, [declared.get(n) or onnx.ValueInfoProto(name=n) for n in outputs])
 
 
 def _topological(names: _Names, maker: dict[str, int], error: Callable[[int, str], VerifyError]) -> list[int]:
