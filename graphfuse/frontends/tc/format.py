@@ -17,6 +17,7 @@ from graphfuse.frontends.tc.spacing import HEADS, Item, Spacer, branch
 
 WIDTH = 120
 """Columns of a line; comments may go on."""
+_BLANKS = " \t\v\f"
 _INDENT = 2
 _CONTINUED = 4
 _TAB = 8
@@ -136,7 +137,7 @@ class _Formatter:
         entries: list[tuple[Line, list[Item]]] = []
         blank = False
         for line in lines:
-            if not line.raw.strip():
+            if not line.raw.strip(_BLANKS):
                 blank = True
                 continue
             if line.directive is not None:
@@ -155,7 +156,9 @@ class _Formatter:
                 else:
                     self._token(item, items[i:])
         self._flush()
-        return "".join(f"{line}\n" for line in self._out)
+        out = "".join(f"{line}\n" for line in self._out)
+        # a backslash at the end of the file must not come in front of a line end
+        return out[:-1] if out.endswith("\\\n") else out
 
     # what a line is made of
 
@@ -171,7 +174,7 @@ class _Formatter:
                 if item.starts:
                     self._start(item, broken=item.newline)
                 before = line.raw[: item.piece.end - line.start]
-                self._bracket(item, len(before) - before.rfind("\n") - 1, len(line.raw) - len(line.raw.lstrip()))
+                self._bracket(item, len(before) - before.rfind("\n") - 1, len(line.raw) - len(line.raw.lstrip(_BLANKS)))
                 self._after(item)
 
     def _comment(self, item: Item, following: Item | None, line: Line) -> None:
@@ -396,7 +399,7 @@ _LOOSE = {
 
 def _stripped(line: str) -> str:
     """Without blanks at the end, unless a backslash would then join lines."""
-    out = line.rstrip()
+    out = line.rstrip(_BLANKS)
     return line if out.endswith("\\") else out
 
 

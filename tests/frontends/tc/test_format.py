@@ -79,6 +79,7 @@ SOURCES = [*(f.read_text() for f in GALLERY), PREFETCHED_DOT, SMALL, TRANSPOSABL
         ("x = 1 + \\\n   0...2;\ny=z ;", "x = 1 + \\\n   0...2;\ny = z;\n"),
         ("x = 3 // a \\ \n;\n", "x = 3  // a \\ \n    ;\n"),
         ("x <:3:> = a<%", "x<:3:> = a <%\n"),
+        ("x = \\", "x = \\"),
         ("", ""),
         (" \n\n", ""),
     ],
