@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from graphfuse.errors import FileError
 from graphfuse.lsp.index import index
 from graphfuse.lsp.settings import NAME, defines_for
+from graphfuse.lsp.texts import Lines
 
 SOURCE = """float twice(float x) { return 2 * x; }
 __global__ void k(TYPE *x __readonly, float *y, int n) {
@@ -62,6 +64,54 @@ def test_a_source_with_an_error_is_indexed_around_it() -> None:
     mention = found.at(*find(SOURCE, 3, "o <"))
     assert mention is not None
     assert mention.text == "int[64] o"
+
+
+NAMES = """\
+typedef float real; enum tag { A, B = A };
+real f(real x);
+real f(real x) { real y = x; { real y = y; x = y; } for (real y = 1; y < x; y++) { x += y; } return y + A + B; }
+__global__ void k(real *p, int x[]) { int f = 3; *p = f + open; (real)x; sizeof(real); int open = reduce(x, 0, g); }
+real g(real a, real b) { return a + b + nothing; }
+"""
+
+
+def test_which_declaration_a_name_is_of() -> None:
+    """Whatever has types or not: `k` has a parameter that no kernel may have."""
+    found = index(NAMES, "k.tc", {})
+    rows = NAMES.splitlines()
+
+    def places(word: str, *at: tuple[int, int]) -> set[tuple[int, int]]:
+        """Line and column of a word by its line and number in that."""
+        return {(line, [m.start() for m in re.finditer(rf"\b{word}\b", rows[line])][nth]) for line, nth in at}
+
+    def uses(word: str, line: int, nth: int) -> set[tuple[int, int]]:
+        (at,) = places(word, (line, nth))
+        (of,) = [d for d in found.declared if d.place.start == at]
+        return {u.start for u in of.uses}
+
+    assert uses("y", 2, 0) == places("y", (2, 0), (2, 8))
+    assert uses("y", 2, 1) == places("y", (2, 1), (2, 2), (2, 3))
+    assert uses("y", 2, 4) == places("y", (2, 4), (2, 5), (2, 6), (2, 7))
+    assert uses("f", 2, 0) == places("f", (1, 0), (2, 0))
+    assert uses("f", 3, 0) == places("f", (3, 0), (3, 1))
+    assert uses("A", 0, 0) == places("A", (0, 0), (0, 1), (2, 0))
+    assert uses("open", 3, 1) == places("open", (3, 1))
+    assert uses("g", 4, 0) == places("g", (3, 0), (4, 0))
+    assert len(uses("real", 0, 0)) == NAMES.count("real")
+    assert not [d for d in found.declared if d.name in ("nothing", "tag")]
+
+
+def test_columns_in_the_units_of_an_editor() -> None:
+    lines = Lines("ab\r\n\u00e9\U0001d54fx\rz", "utf-16")
+    assert (lines.rows, lines.ending) == (["ab", "\u00e9\U0001d54fx", "z"], "\r\n")
+    for unit, units in (("utf-8", [0, 2, 6, 7]), ("utf-16", [0, 1, 3, 4]), ("utf-32", [0, 1, 2, 3])):
+        lines = Lines("ab\n\u00e9\U0001d54fx", unit)
+        assert [lines.units(1, column) for column in range(4)] == units
+        assert [lines.column(1, unit) for unit in units] == [0, 1, 2, 3]
+        assert lines.column(1, 99) == 3
+        assert lines.column(7, 5) == 0
+    assert [lines.position(offset) for offset in (0, 2, 3, 6)] == [(0, 0), (0, 2), (1, 0), (1, 3)]
+    assert [lines.offset(*at) for at in ((0, 2), (1, 0), (9, 0))] == [2, 3, 6]
 
 
 @pytest.mark.parametrize("text", ["", "}", "#if", "void k(", "float f(float x) { return f(x); }", "\x00\\"])

@@ -14,7 +14,7 @@ from graphfuse.frontends.tc.convert import converted
 from graphfuse.frontends.tc.diagnostics import Note, Reporter
 from graphfuse.frontends.tc.instances import InstanceChecker
 from graphfuse.frontends.tc.parser import ATTRIBUTES
-from graphfuse.frontends.tc.scope import Typedef
+from graphfuse.frontends.tc.scope import Symbol, Typedef
 from graphfuse.frontends.tc.structure import jump_kinds
 from graphfuse.frontends.tc.tokens import Token
 from graphfuse.frontends.tc.types import (
@@ -35,9 +35,16 @@ _ON_POINTERS = ("aligned", "readonly", "writeonly", "noalias")
 _WITH_NUMBER = ("multipleof", "aligned")
 
 
-def check_unit(unit: ast.Unit, report: Reporter, defines: Mapping[str, str]) -> t.Unit:
-    """Check a parsed file."""
-    return _Checker(report, defines).unit(unit)
+def check_unit(
+    unit: ast.Unit, report: Reporter, defines: Mapping[str, str], declared: list[Symbol] | None = None
+) -> t.Unit:
+    """Check a parsed file. `declared` gets all that is declared in it, also where an error ends the check."""
+    checker = _Checker(report, defines)
+    try:
+        return checker.unit(unit)
+    finally:
+        if declared is not None:
+            declared += checker.scopes.declared
 
 
 class _Checker(InstanceChecker):

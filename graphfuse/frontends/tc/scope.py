@@ -44,7 +44,7 @@ class Scopes:
         self._report = report
         self._names: ChainMap[str, Symbol | Failed] = ChainMap()
         self.declared: list[Symbol] = []
-        """What was declared, scope by scope."""
+        """What was declared, in its order."""
 
     @contextmanager
     def inside(self) -> Generator[None, None, None]:
