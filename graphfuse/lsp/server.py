@@ -101,6 +101,13 @@ def _closed(server: Server, params: lsp.DidCloseTextDocumentParams) -> None:
     server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, []))
 
 
+def _settings_changed(server: Server, params: lsp.DidChangeWatchedFilesParams) -> None:
+    """The editor has seen `.tritonc.json` or a file that is included change."""
+    for uri in [*server.documents]:
+        server.forget(uri)
+        server.document(uri)
+
+
 def _hover(server: Server, params: lsp.HoverParams) -> lsp.Hover | None:
     document = server.document(params.text_document.uri)
     mention = document.mention(params.position)
@@ -220,6 +227,7 @@ _FEATURES: tuple[tuple[str, Callable[..., Any], Any], ...] = (
     (lsp.TEXT_DOCUMENT_DID_OPEN, _opened, None),
     (lsp.TEXT_DOCUMENT_DID_CHANGE, _changed, None),
     (lsp.TEXT_DOCUMENT_DID_CLOSE, _closed, None),
+    (lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES, _settings_changed, None),
     (lsp.TEXT_DOCUMENT_HOVER, _hover, None),
     (lsp.TEXT_DOCUMENT_DEFINITION, _definition, None),
     (lsp.TEXT_DOCUMENT_REFERENCES, _references, None),

@@ -465,6 +465,9 @@ def test_settings_are_read_again(editor, folder, tmp_path):
     (tmp_path / ".tritonc.json").write_text(json.dumps({"defines": {"TYPE": "float"}}))
     editor.change(path, SOURCE.replace('#include "sizes.h"', "#define SIZE 8"))
     assert editor.diagnostics(path) == []
+    (tmp_path / ".tritonc.json").write_text("{}")
+    editor.tell("workspace/didChangeWatchedFiles", {"changes": []})
+    assert "TYPE" in editor.diagnostics(path)[0]["message"]
     (tmp_path / ".tritonc.json").write_text("[]")
     editor.change(path, SOURCE.replace('#include "sizes.h"', "#define SIZE 8"))
     assert "expected settings as an object, found list" in editor.diagnostics(path)[0]["message"]
