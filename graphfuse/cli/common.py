@@ -7,6 +7,7 @@ import json
 import math
 import re
 import sys
+import zipfile
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from graphfuse.api import operators_of
 from graphfuse.artifact import HELD, HOST_VALUES, TEXT, Array, Signature, elem_dtype
 from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import FileError, InputError, Loc, UsageError, printable
-from graphfuse.files import check_outputs, exists
+from graphfuse.files import check_outputs, exists, writing
 from graphfuse.runtime.report import choose_dims, given_dims
 from graphfuse.symbolic import evaluate, symbols
 from graphfuse.targets.memory import physical_bytes
@@ -55,17 +56,22 @@ def random_inputs(
         raise InputError(f"inputs of {nbytes_text(nbytes)} ({at or 'fixed shapes'}) do not fit into memory")
     feed: dict[str, Array] = {}
     for spec in specs:
-        flat = np.empty(math.prod(shapes[spec.name]), elem_dtype(spec.elem))
-        for i in range(0, flat.size, _AT_ONCE):
-            part = flat[i : i + _AT_ONCE]
-            if "mask" in spec.name.lower():
-                part[...] = 1
-            elif spec.elem.startswith(("f", "bf")):
-                part[...] = rng.standard_normal(part.size)
-            else:
-                part[...] = rng.integers(0, 2, part.size)
-        feed[spec.name] = flat.reshape(shapes[spec.name])
+        feed[spec.name] = random_array(spec.name, elem_dtype(spec.elem), shapes[spec.name], rng)
     return feed
+
+
+def random_array(name: str, dtype: np.dtype[Any], shape: Sequence[int], rng: np.random.Generator) -> Array:
+    """What `random_inputs` makes up for an input of that name."""
+    flat, is_integer = np.empty(math.prod(shape), dtype), np.issubdtype(dtype, np.integer) or dtype == np.bool_
+    for i in range(0, flat.size, _AT_ONCE):
+        part = flat[i : i + _AT_ONCE]
+        if "mask" in name.lower():
+            part[...] = 1
+        elif is_integer:
+            part[...] = rng.integers(0, 2, part.size)
+        else:
+            part[...] = rng.standard_normal(part.size)
+    return flat.reshape(shape)
 
 
 def made_up_dims(model: CompiledModel, given: Mapping[str, int]) -> dict[str, int]:
@@ -107,6 +113,28 @@ def read_inputs(texts: Sequence[str]) -> dict[str, Array]:
             raise InputError("expected a .npy file with one array", Loc(file))
         feed[name] = array
     return feed
+
+
+def read_archive(path: Path) -> dict[str, Array]:
+    """The arrays of a .npz by name, read without pickle; texts are objects, as models take them."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays: dict[str, Any] = dict(archive)
+    except OSError as e:
+        raise FileError(f"cannot read: {(e.strerror or str(e)).lower()}", Loc(str(path))) from None
+    except (ValueError, EOFError, MemoryError, TypeError, AttributeError, zipfile.BadZipFile) as e:
+        raise InputError(f"not a .npz file: {str(e).lower()}", Loc(str(path))) from None
+    return {n: a.astype(object) if a.dtype.kind == "U" else a for n, a in arrays.items()}
+
+
+def write_archive(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write a .npz that `read_archive` reads: numpy's own takes no array that is called as one of its parameters."""
+    with writing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(
+                    entry, array.astype(str) if array.dtype == object else array, allow_pickle=False
+                )
 
 
 def shape_values(signature: Signature, feed: Mapping[str, Array]) -> dict[str, int]:

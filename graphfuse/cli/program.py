@@ -33,6 +33,7 @@ VERBS = {
     "bench": "Time a model, alone or beside ONNX Runtime.",
     "profile": "Time each kernel of a model, the slowest first.",
     "verify": "Compare a model with ONNX Runtime and its regions with the interpreter.",
+    "reduce": "Cut a model that fails down to a few nodes.",
     "explain": "Show which operators are one kernel, and why others are not.",
     "inspect": "Show what an artifact is made of.",
     "kernel": "Compile, check, run or tune a kernel written in Triton-C.",

@@ -26,6 +26,12 @@ def require_onnxruntime(instead: str = "") -> None:
         raise UsageError(f"onnxruntime is not installed: pip install 'graphfuse[onnxruntime]'{instead}")
 
 
+def preload() -> None:
+    """Import it, if it is there: for a process whose children want it."""
+    if is_installed():
+        importlib.import_module("onnxruntime")
+
+
 class Reference:
     """An ONNX model in ONNX Runtime, on the CPU with as many threads as asked for."""
 

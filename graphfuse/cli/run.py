@@ -20,6 +20,7 @@ from graphfuse.cli.common import (
     note_dims,
     print_json,
     random_inputs,
+    read_archive,
     read_inputs,
     seed_option,
     shape_values,
@@ -39,23 +40,31 @@ MAX_VALUES = 64
 @click.command("run", help="Run MODEL (.onnx or .gfx) once.")
 @of_model("dim_texts", "threads", "numerics", "precision", "unchecked", "device", "kernel_folders", "fetched")
 @click.option("--input", "input_texts", multiple=True, metavar="NAME=FILE.npy", help="An input's values.")
+@click.option("--inputs", "archive", type=click.Path(path_type=Path), help="Values of several inputs (.npz).")
 @click.option("--random", "fill", is_flag=True, help="Make up the inputs that are not given.")
 @seed_option
 @click.option("--output-dir", type=click.Path(path_type=Path), help="Save each output there as NAME.npy.")
 @json_option
 def command(
-    given: ModelOptions, input_texts: tuple[str, ...], fill: bool, seed: int, output_dir: Path | None, as_json: bool
+    given: ModelOptions,
+    input_texts: tuple[str, ...],
+    archive: Path | None,
+    fill: bool,
+    seed: int,
+    output_dir: Path | None,
+    as_json: bool,
 ) -> None:
     """Gather inputs, run, show."""
     known = given.values
-    feed = read_inputs(input_texts)
+    feed = {**(read_archive(archive) if archive else {}), **read_inputs(input_texts)}
     compiled = given.open()
     if output_dir:
         with told("write", output_dir):
             output_dir.mkdir(parents=True, exist_ok=True)
     names = given.fetched or [o.name for o in compiled.signature.outputs]
     files = _files(names, output_dir) if output_dir else {}
-    check_written({f"--output-dir: {n}": f for n, f in files.items()}, given.model, input_texts, given.kernel_folders)
+    read = (*input_texts, f"={archive}") if archive else input_texts
+    check_written({f"--output-dir: {n}": f for n, f in files.items()}, given.model, read, given.kernel_folders)
     wanted = [s.name for s in compiled.signature.inputs]
     if not fill and (missing := [n for n in wanted if n not in feed]) and feed.keys() <= set(wanted):
         names = f"input{'s' * (len(missing) > 1)} {', '.join(map(repr, missing))}"

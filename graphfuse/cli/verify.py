@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -18,12 +19,14 @@ from graphfuse.cli.common import (
     note_dims,
     print_json,
     random_inputs,
+    read_archive,
     seed_option,
+    shape_values,
     table,
 )
 from graphfuse.cli.model_options import ModelOptions, of_model
 from graphfuse.cli.reference import Reference, is_installed, require_onnxruntime
-from graphfuse.errors import GraphfuseError, UsageError
+from graphfuse.errors import GraphfuseError, InputError, UsageError
 from graphfuse.runtime import gfx
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
@@ -40,9 +43,10 @@ _NOT_OF_ORT = "ONNX Runtime has no operators of --kernels"
     default=None,
     help="Compare each region in float64 (default: yes); with --regions, ONNX Runtime may be missing.",
 )
+@click.option("--inputs", "archive", type=click.Path(path_type=Path), help="Values of inputs (.npz), others made up.")
 @seed_option
 @json_option
-def command(given: ModelOptions, regions: bool | None, seed: int, as_json: bool) -> None:
+def command(given: ModelOptions, regions: bool | None, archive: Path | None, seed: int, as_json: bool) -> None:
     """Run every check that applies, show all, then fail if one did."""
     model, kernel_folders = given.model, given.kernel_folders
     is_artifact = gfx.is_artifact(model)
@@ -52,9 +56,12 @@ def command(given: ModelOptions, regions: bool | None, seed: int, as_json: bool)
     against_ort = not is_artifact and not kernel_folders  # which ONNX Runtime does not know
     if against_ort and not regions:
         require_onnxruntime("; --regions compares without it")
-    dims = given.values
+    fed = read_archive(archive) if archive else {}
     compiled = given.open()
-    feed, made_up = random_inputs(compiled, dims, seed), made_up_dims(compiled, dims)
+    if unknown := fed.keys() - (known := [s.name for s in compiled.signature.inputs]):
+        raise InputError(f"unknown input {min(unknown)!r}: expected some of {', '.join(map(repr, known))}")
+    dims = {**shape_values(compiled.signature, fed), **given.values}
+    feed, made_up = {**random_inputs(compiled, dims, seed, fed), **fed}, made_up_dims(compiled, dims)
     if against_ort and is_installed():
         wanted = Reference(model, compiled.session.threads)(feed)
         result["outputs"] = compare(compiled(feed), wanted, LOWERED.get(given.precision, 0.0))

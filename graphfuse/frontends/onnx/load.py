@@ -107,6 +107,19 @@ def load(
     return Loaded(model, weights, file, folder, inputs)
 
 
+def read_whole(path: Path) -> tuple[onnx.ModelProto, dict[str, Array]]:
+    """A model as its file has it, its nodes in order, and the data of its big initialisers, which are inputs of it."""
+    model, raw = _read(path)
+    if not model.HasField("graph"):
+        raise ParseError("not an ONNX model: it has no graph", Loc(str(path)))
+    names = _names(model.graph, str(path))
+    _check_initializers(model.graph, str(path))
+    _sort(names, str(path))
+    weights = _take_weights(model.graph, str(path), path.parent, raw)
+    _load_small_external(model.graph, str(path), path.parent)
+    return model, weights
+
+
 def _read(path: Path) -> tuple[onnx.ModelProto, dict[str, Array]]:
     """The model, and the raw data of big initialisers, which stays in the mapped file."""
     try:
