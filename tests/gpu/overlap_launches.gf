@@ -46,6 +46,25 @@ func @declines(%w: ptr<f32>, %x: ptr<f32>, %out: ptr<f32>, %n: i64) {grid = 1, n
   block.store_view(%out, %z, %c) {strides = [1]}
   return()
 }
+
+// what is constant is read before the wait wherever it stands; in each branch, where there are branches
+layout #l0 = 64 linear {lane = [[1], [2], [4], [8], [16]], warp = [[32], [0]]}
+func @branches(%w: ptr<f32>, %x: ptr<f32>, %g: ptr<f32>, %out: ptr<f32>) {constants = [0, 2], grid = 2, trigger = "early", warps = 4} {
+  %p = block.program_id() : i64
+  %z = block.const() {elem = i64, value = 0} : i64
+  %c = block.eq(%p, %z) : bool
+  if(%c) do () {
+    %a = block.load_view(%w, %z) {layout = #l0, shape = [64], strides = [1]} : tile<64xf32, #l0>
+    %b = block.load_view(%x, %z) {layout = #l0, shape = [64], strides = [1]} : tile<64xf32, #l0>
+    %d = block.load_view(%g, %z) {layout = #l0, shape = [64], strides = [1]} : tile<64xf32, #l0>
+    %e = block.fma(%a, %b, %d) : tile<64xf32, #l0>
+    block.store_view(%out, %z, %e) {strides = [1]}
+    yield()
+  } do () {
+    yield()
+  }
+  return()
+}
 // -----
 layout #l0 = 64 linear {lane = [[1], [2], [4], [8], [16]], warp = [[32], [0]]}
 func @late(%w: ptr<f32>, %x: ptr<f32>, %out: ptr<f32>, %n: i64) {constants = [0], grid = 1, trigger = "late", warps = 4} {
@@ -94,5 +113,27 @@ func @declines(%w: ptr<f32>, %x: ptr<f32>, %out: ptr<f32>, %n: i64) {grid = 1, n
   %b = block.load_view(%x, %z) {layout = #l0, shape = [64], strides = [1]} : tile<64xf32, #l0>
   %c = block.add(%s, %b) : tile<64xf32, #l0>
   block.store_view(%out, %z, %c) {strides = [1]}
+  return()
+}
+
+layout #l0 = 64 linear {lane = [[1], [2], [4], [8], [16]], warp = [[32], [0]]}
+func @branches(%w: ptr<f32>, %x: ptr<f32>, %g: ptr<f32>, %out: ptr<f32>) {constants = [0, 2], grid = 2, trigger = "early", warps = 4} {
+  %p = block.program_id() : i64
+  %z = block.const() {elem = i64, value = 0} : i64
+  %c = block.eq(%p, %z) : bool
+  if(%c) do () {
+    %a = block.load_view(%w, %z) {layout = #l0, shape = [64], strides = [1]} : tile<64xf32, #l0>
+    %d = block.load_view(%g, %z) {layout = #l0, shape = [64], strides = [1]} : tile<64xf32, #l0>
+    gpu.wait_launches()
+    gpu.next_launch()
+    %b = block.load_view(%x, %z) {layout = #l0, shape = [64], strides = [1]} : tile<64xf32, #l0>
+    %e = block.fma(%a, %b, %d) : tile<64xf32, #l0>
+    block.store_view(%out, %z, %e) {strides = [1]}
+    yield()
+  } do () {
+    gpu.wait_launches()
+    gpu.next_launch()
+    yield()
+  }
   return()
 }

@@ -6,6 +6,8 @@
     gpu.next_launch
     the last stores
 
+In each branch, where the first that needs the wait is an `if`: parts of one launch begin with constants of their own.
+
 Why this is right. A launch C may begin when every block of the launch B before it has passed `next_launch`, or ended.
 Each block of B waits before it lets C begin, and its wait is over when every launch before B has ended and its writes
 are seen. So while C runs ahead of its own wait, B alone may still be running. C's wait then covers B to its end, after
@@ -33,6 +35,7 @@ x 8192 f32: 134.6 us with, 133.5 without).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -61,6 +64,7 @@ _LOCAL = frozenset({
 })  # fmt: skip
 """Ops that are no pure ones and touch no tensor."""
 _READS = frozenset({block.load_view, block.load, gpu.copy_async, gpu.tma_load})
+_LOADS = frozenset({block.load_view, block.load})
 _STORES = frozenset({block.store_view, block.store})
 
 
@@ -162,19 +166,29 @@ class _Overlap:
 
     def _waiting(self, ops: Sequence[Op], last: int | None) -> list[Op]:
         """Ops with a wait where the first needs it; before number `last` the next launch may begin."""
+        lets = last is not None and self.lets_go
+        made = self._with_wait(
+            ops, [gpu.wait_launches(), *([gpu.next_launch()] if lets and self.trigger == "early" else [])]
+        )
+        if not lets or self.trigger == "early":
+            return made
+        left = len(ops) - (last if self.trigger == "late" and last is not None else len(ops))
+        at = max(len(made) - left, next(i for i, op in enumerate(made) if _waits(op)) + 1)
+        return [*made[:at], gpu.next_launch(), *made[at:]]
+
+    def _with_wait(self, ops: Sequence[Op], wait: Sequence[Op]) -> list[Op]:
+        """Ops with a wait where the first needs it, behind what may come before; in each branch if that is an `if`."""
         first = next((i for i, op in enumerate(ops) if self._touches(op)), len(ops))
         before, after = [*ops[:first]], [*ops[first:]]
         for op in self._movable(after):
             before.append(op)
             after.remove(op)
-        wait, let = gpu.wait_launches(), [gpu.next_launch()]
-        if last is None or not self.lets_go:
-            return [*before, wait, *after]
-        if self.trigger == "early":
-            return [*before, wait, *let, *after]
-        left = len(ops) - (last if self.trigger == "late" else len(ops))
-        at = max(len(after) - left, 0)
-        return [*before, wait, *after[:at], *let, *after[at:]]
+        if not after or after[0].kind is not control.if_:
+            return [*before, *wait, *after]
+        branches = tuple(
+            Block(body.params, (*self._with_wait(body.ops[:-1], wait), body.terminator)) for body in after[0].bodies
+        )
+        return [*before, replace(after[0], bodies=branches), *after[1:]]
 
     def _last_stores(self, ops: Sequence[Op]) -> int:
         """Where the stores begin that end the kernel."""
@@ -199,15 +213,24 @@ class _Overlap:
         return pointer in self.constants
 
     def _movable(self, ops: Sequence[Op]) -> list[Op]:
-        """Copies of constants to shared memory that a ring is first filled with, and the scalars they need.
+        """Reads of constants before the first loop or branch, and the scalars they need.
 
-        They become part of the first group of copies, whose end is waited for before anything is read.
+        Copies to shared memory are those that a ring is first filled with. They become part of the first group of
+        copies, whose end is waited for before anything is read.
         """
-        head: list[Op] = []
-        for op in ops:
-            if not (op.kind in (gpu.copy_async, gpu.commit) or (op.has(Trait.PURE) and not op.bodies)):
-                break
-            head.append(op)
-        copies = [op for op in head if op.kind is gpu.copy_async and self._is_constant(op.operands[0])]
-        needed = {*copies, *chain((v for op in copies for v in op.operands), head)}
-        return [op for op in head if op in needed]
+        head = list(itertools.takewhile(lambda op: not op.bodies, ops))
+        copies = list(
+            itertools.takewhile(lambda op: op.kind in (gpu.copy_async, gpu.commit) or op.has(Trait.PURE), head)
+        )
+        found: set[Op] = set()
+        for op in head:
+            if op.kind in _LOADS or (op.kind is gpu.copy_async and op in copies):
+                needed = chain(op.operands, head)
+                if self._is_constant(op.operands[0]) and all(o.has(Trait.PURE) or o in found for o in needed):
+                    found.update((op, *needed))
+        return [op for op in head if op in found]
+
+
+def _waits(op: Op) -> bool:
+    """Whether launches before have ended when it is over."""
+    return op.kind is gpu.wait_launches or any(_waits(inner) for body in op.bodies for inner in body.ops)
