@@ -7,6 +7,8 @@ eager torch and Inductor in the same rounds, behind a look at their results.
     scatters    elements that go to rows or columns of their own: constants of `gpu_whole_scatter`
     columns     reductions of columns: `COLUMNS` of `gpu_tiles`, `NARROW` of `split_long_sums`
     vectors     products of a vector with the rows of a matrix: `LONG_VECTOR` of `split_long_sums`
+    walks       layers of a Llama for one word, without attention: `ways` of `gpu_vector_walk`; otherwise by another way
+                for one of the three kinds of products
     cached      attention of few queries over long keys: `least_rows`, `STAGES` and parts of keys
     few         products of few rows: `memory_ns` of `WgmmaCosts`, and which are made at once; otherwise by other tiles
     windows     convolutions whose pixels are few bytes: `FEW_COLUMNS` of `gpu_contraction`; with all to threads, with
@@ -45,6 +47,7 @@ from graphfuse.blockgen import (
     gpu_whole_scatter,
 )
 from graphfuse.blockgen.gpu_product_costs import ProductCosts
+from graphfuse.blockgen.gpu_vector_walk import Rows, Way, ways
 from graphfuse.blockgen.gpu_wgmma_tile import Product, WgmmaTile, wgmma_tiles
 from graphfuse.fusion.products import split_long_sums
 from graphfuse.gpu import graph_passes
@@ -98,6 +101,16 @@ def _apart() -> AbstractContextManager[Any]:
     return patch.object(gpu_several_products, "MOST_PRODUCTS", 1)
 
 
+def _walk(kind: str, way: Way) -> Callable[[], AbstractContextManager[Any]]:
+    """Of one kind of a layer's products: with two matrices, down from the hidden width, and others."""
+
+    def found(machine: Machine, rows: Rows) -> list[Way]:
+        made = "up" if rows.matrices == 2 else "down" if rows.depth > rows.count else "square"
+        return [*([way] if made == kind else []), *ways(machine, rows)]
+
+    return lambda: patch.object(gpu_contraction, "ways", found)
+
+
 WAYS: Mapping[str, Ways] = {
     "tables": {"none": lambda: patch.multiple(gpu_scatter, MANY=ALL, MOST=ALL)}
     | {str(n): _among(n) for n in (3, 13, 54, 216)},
@@ -116,6 +129,27 @@ WAYS: Mapping[str, Ways] = {
     "vectors": {
         "in parts": lambda: patch.object(split_long_sums, "LONG_VECTOR", split_long_sums.LONG_DEPTH),
         "whole": lambda: patch.object(split_long_sums, "LONG_VECTOR", ALL),
+    },
+    "walks": {
+        f"{kind} {w}x{n} {rows}": _walk(kind, Way(w, n, rows))
+        for kind, w, n, each in (
+            ("up", 8, 4, (1, 2)),
+            ("up", 8, 3, (1, 2)),
+            ("up", 8, 2, (2, 4)),
+            ("up", 4, 4, (1, 2)),
+            ("up", 2, 8, (1,)),
+            ("down", 8, 3, (1,)),
+            ("down", 8, 2, (1, 2)),
+            ("down", 4, 4, (1,)),
+            ("down", 16, 1, (2, 4)),
+            ("square", 8, 4, (1, 2)),
+            ("square", 8, 2, (2, 4)),
+            ("square", 4, 8, (1,)),
+            ("square", 4, 4, (1, 2)),
+            ("square", 2, 8, (1, 2)),
+            ("square", 16, 2, (2,)),
+        )
+        for rows in each
     },
     "cached": {
         "warpgroups": lambda: patch.object(gpu_attention_tile, "least_rows", lambda *_: 1),
@@ -139,8 +173,8 @@ WAYS: Mapping[str, Ways] = {
 def cases(name: str) -> Iterator[Case]:
     """Of a set."""
     made = {
-        "tables": _updates, "scatters": _scatters, "columns": _columns, "vectors": _vectors, "cached": _attentions,
-        "few": _few_rows, "windows": _convolutions,
+        "tables": _updates, "scatters": _scatters, "columns": _columns, "vectors": _vectors, "walks": _layers,
+        "cached": _attentions, "few": _few_rows, "windows": _convolutions,
     }  # fmt: skip
     yield from made[name]()
 
@@ -201,6 +235,31 @@ def _vectors() -> Iterator[Case]:
     for (rows, depth), dtype in product((*shapes, *deep), (torch.float32, torch.bfloat16)):
         w, x = (torch.randn(*shape, device="cuda").to(dtype) for shape in ((rows, depth), (1, depth)))
         yield Case(f"{rows} rows of {depth} {dtype}", _product, (x, w))
+
+
+def _layers() -> Iterator[Case]:
+    for width, keys, hidden in ((2048, 512, 8192), (3072, 1024, 8192), (4096, 1024, 14_336)):
+        shapes = (
+            (width, width), (width,), (hidden, width), (hidden, width), (width, hidden), (width,),
+            (width + 2 * keys, width),
+        )  # fmt: skip
+        weights = sum(torch.Size(s).numel() for s in shapes)
+        copies = -(-UNCACHED_BYTES // (2 * weights))
+        given = [torch.randn(s, device="cuda") * s[-1] ** -0.5 for _ in range(copies) for s in shapes]
+        x, y = (torch.randn(1, width, device="cuda").bfloat16() for _ in range(2))
+        yield Case(f"{copies} layers of {width}, {hidden}", _layer, (x, y, *(t.bfloat16() for t in given)))
+
+
+def _layer(x: torch.Tensor, y: torch.Tensor, *given: torch.Tensor) -> torch.Tensor:
+    """`x` is what layers hand on, `y` what the first one's attention gives."""
+    width = x.shape[-1:]
+    for i in range(0, len(given), 7):
+        out, before, gate, up, down, behind, words = given[i : i + 7]
+        x = x + functional.linear(y[:, : width[0]], out)
+        y = functional.rms_norm(x, width, before, 1e-5)
+        x = x + functional.linear(functional.silu(functional.linear(y, gate)) * functional.linear(y, up), down)
+        y = functional.linear(functional.rms_norm(x, width, behind, 1e-5), words)
+    return y
 
 
 def _few_rows() -> Iterator[Case]:

@@ -36,6 +36,7 @@ from graphfuse.blockgen.gpu_tiles import (
     over_tiles,
     whole_tiles,
 )
+from graphfuse.blockgen.gpu_vector_walk import Rows, VectorWalk, Way, is_whole, ways
 from graphfuse.blockgen.gpu_wgmma_tile import ROWS, STEP_BYTES, Product
 from graphfuse.blockgen.index import Index, coefficient, reshape_index, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
@@ -46,7 +47,7 @@ from graphfuse.blockgen.tiling import MatmulTile
 from graphfuse.dialects import block, graph
 from graphfuse.dialects.boxes import Unboxed
 from graphfuse.dialects.gpu import ACCUMULATED, WITHOUT_WGMMA
-from graphfuse.ir.core import Attr, Func, Value, attr_ints
+from graphfuse.ir.core import Attr, Func, Value, attr_ints, made_of
 from graphfuse.ir.types import F32
 from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, minimum, mod, product, sym, symbols, typical
 from graphfuse.targets.machine import SCHEDULERS, WARP
@@ -78,9 +79,13 @@ SPARE = 1.13
 
 def emit(kernel: Kernel) -> Func:
     """The contraction of the region, or several of one operand, with the epilogue."""
-    ops = [op for op in kernel.body.ops if op.kind in PRODUCTS]
-    first, *beside = (product_of(op) for op in ops)
-    return GpuContraction(kernel, first, beside).emit()
+    return kernel_of(kernel).emit()
+
+
+def kernel_of(kernel: Kernel) -> GpuContraction:
+    """What emits it."""
+    first, *beside = (product_of(op) for op in kernel.body.ops if op.kind in PRODUCTS)
+    return GpuContraction(kernel, first, beside)
 
 
 def _along(index: Index, axis: int, count: int) -> list[Index]:
@@ -121,6 +126,8 @@ class GpuContraction(ContractionKernel):
 
     def emit(self) -> Func:
         """The kernel for what the product is."""
+        if (walk := self.walk()) is not None:
+            return walk[0].emit(walk[1])
         if self.elementwise or not self.dims or not self.row_dims or not self.column_dims:
             # without columns: weights that are one number everywhere
             return self._emit_windows() if self._is_window() else self._emit_reduction()
@@ -128,6 +135,40 @@ class GpuContraction(ContractionKernel):
 
     def _typical(self, extent: Dim) -> int:
         return typical(extent, self.kernel.space.ranges)
+
+    # products of a vector
+
+    def walk(self) -> tuple[VectorWalk, Sequence[Way]] | None:
+        """Products of one vector by matrices whose rows lie as they are summed, and how to make them; or None."""
+        if len(self.dims) != 1 or len(self.k_dims) != 1 or self.in_lhs[0] or not self.in_rhs[0]:
+            return None
+        rows, depth, (first, *_) = self.dims[0].extent, self.k_dims[0].extent, self.works
+        elem = element_of(first.rhs)
+        if any(w.scale is not None or w.terms or w.lhs != first.lhs or element_of(w.rhs) != elem for w in self.works):
+            return None
+        if not elem.is_float or not isinstance(depth, int) or depth * elem.bytes % VECTOR_BYTES:
+            return None
+        out, k = as_index(self.names), as_index(self.k_names)
+        extents = dict(zip((*self.names, *self.k_names), (*first.domain, *first.depth), strict=True))
+        matrices = [Factor.of(self.kernel, w.rhs, w.rhs_at(out, k), extents) for w in self.works]
+        reduces = [op for op in self.kernel.body.ops if op.kind is graph.reduce]
+        if not all(self._lies_in_rows(m) for m in matrices):
+            return None
+        if not all(is_whole(op, depth) and op.result in made_of(first.lhs) for op in reduces):
+            return None
+        is_made = not is_view(first.lhs, self.kernel)
+        found = ways(self.machine, Rows(self._typical(rows), depth, elem.bytes, len(self.works), is_made))
+        k_at = functools.partial(merged_index, len(first.depth), self.k_dims)
+        walk = VectorWalk(self.kernel, self.works, rows, depth, lambda r: self._indexed({0: r}), lambda k: k_at((k,)))
+        return (walk, found) if found else None
+
+    def _lies_in_rows(self, matrix: Factor) -> bool:
+        """Whether a matrix is memory whose neighbours are along what is summed, in rows of whole vectors."""
+        row, k = self.names[self.dims[0].last], self.k_names[self.k_dims[0].last]
+        if not matrix.is_memory or matrix.strides(k) != (1,):
+            return False
+        (stride,) = matrix.strides(row)
+        return stride is not None and exact_div(stride, VECTOR_BYTES // element_of(matrix.value).bytes) is not None
 
     # products that are reductions
 

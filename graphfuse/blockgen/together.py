@@ -15,11 +15,12 @@ from collections.abc import Sequence
 
 from graphfuse.blockgen.kernel import Kernel
 from graphfuse.dialects import block
+from graphfuse.dialects.gpu import ROWS_ACROSS
 from graphfuse.ir.core import Attr, Func, Op, Value, attr_dim, attr_int
 from graphfuse.ir.remake import Copier
 from graphfuse.symbolic import Dim, maximum
 
-ATTRS = frozenset({"grid", "work", "warps", "flops"})
+ATTRS = frozenset({"grid", "work", "warps", "flops", "resident", "trigger", ROWS_ACROSS})
 """What functions may have that are launched together: others say how all programs of a launch run."""
 
 
@@ -45,6 +46,12 @@ def emit(kernel: Kernel, parts: Sequence[Func]) -> Func:
 
     place(0, 0)
     attrs: dict[str, Attr] = {"warps": max(attr_int(f, "warps", 4) for f in parts)}
+    if resident := [attr_int(f, "resident") for f in parts if "resident" in f.attrs]:
+        attrs["resident"] = min(resident)
+    if triggers := {str(f.attrs["trigger"]) for f in parts if "trigger" in f.attrs}:
+        attrs["trigger"] = min(triggers)
+    if any(f.attrs.get(ROWS_ACROSS, False) for f in parts):
+        attrs[ROWS_ACROSS] = True
     if flops := [attr_dim(f, "flops") for f in parts if "flops" in f.attrs]:
         attrs["flops"] = sum(flops, 0)
     return kernel.finish(total, functools.reduce(maximum, (attr_dim(f, "work") for f in parts)), attrs)

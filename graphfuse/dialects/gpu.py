@@ -25,6 +25,8 @@ ACCUMULATED = {"f16": "f32", "bf16": "f32", "i8": "i32", "f8e4m3": "f32", "f8e5m
 """Operand elements that `wgmma` takes, and the element it sums them in."""
 WITHOUT_WGMMA = "without_wgmma"
 """The attribute of a function that says why attention in it is not made by warpgroups where the machine has them."""
+ROWS_ACROSS = "rows_across"
+"""The attribute of a function all of whose warps share each row: what rows are multiplied by is then held once."""
 SHORT = ("exp", "sigmoid")
 """Functions that `short` has for anything that is rounded to f16 or bf16."""
 
@@ -39,6 +41,18 @@ def short(x: Type, *, function: str) -> Type:
         raise VerifyError(f"operand must be f32, got {x}")
     if function not in (*SHORT, "exp2"):
         raise VerifyError(f"function must be one of {', '.join(SHORT)}, exp2, got {function}")
+    return x
+
+
+@opdef("gpu.anew", Trait.PURE, Trait.ELEMENTWISE)
+def anew(x: Type, turn: Type) -> Type:
+    """The same tile, as if it depended on the number of a loop's turn.
+
+    What a loop computes of it is computed in each turn again, and takes no registers from one turn to the next: for
+    halves that a loop reads as f32.
+    """
+    if not isinstance(x, Tile) or turn != I64:
+        raise VerifyError(f"expected a tile and an i64, got {x} and {turn}")
     return x
 
 

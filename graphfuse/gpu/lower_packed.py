@@ -1,4 +1,4 @@
-"""Sums, differences and products of halves: one instruction for two that are neighbours in their rows.
+"""Halves two by two, neighbours in their rows: sums, differences and products, and what loops do not keep widened.
 
 The assembler finds such pairs by itself, but takes them apart again by more instructions than it saves.
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphfuse.codegen import arith
-from graphfuse.dialects import block
+from graphfuse.dialects import block, gpu
 from graphfuse.gpu.kernel import Kernel, lowers
 from graphfuse.gpu.math import NATIVE
+from graphfuse.gpu.words import shuffled
 from graphfuse.ir.core import Op
 from graphfuse.ir.types import Tile
 from graphfuse.llvm.module import Reg
@@ -32,6 +33,18 @@ def lower_packed(kernel: Kernel, op: Op) -> None:
         both = kernel.elements(kernel.binary(_INSTRUCTIONS[op.kind], x, y))
         out += [kernel.convert("bitcast", one, "i16") for one in both]
     kernel.set(op, out)
+
+
+@lowers(gpu.anew)
+def lower_anew(kernel: Kernel, op: Op) -> None:
+    """Words in which a thread has neighbours, through an instruction of which the compiler knows nothing."""
+    turn = kernel.scalar(op.operands[1])
+
+    def moved(word: Reg) -> Reg:
+        (out,) = kernel.assembly("mov.b32 $0, $1;", word, turn, gives=[word.type], effects=False)
+        return out
+
+    kernel.set(op, shuffled(kernel, kernel.tile(op.operands[0]).vectors, moved))
 
 
 def _pairs(kernel: Kernel, values: Sequence[Reg], half: str) -> list[Reg]:

@@ -309,6 +309,7 @@ def _nothing(_: Context, _op: Op) -> None:
 
 SEMANTICS: dict[OpDef, Callable[..., Any]] = {
     gpu.convert_layout: lambda _context, _op, x: x,
+    gpu.anew: lambda _context, _op, x, _turn: x,
     gpu.short: _short,
     gpu.shared_alloc: _shared_alloc,
     gpu.barriers: _barriers,

@@ -20,7 +20,8 @@ func @copies(%x: ptr<f32>, %out: ptr<f32>, %n: i64) {grid = 1, warps = 1} dims (
   %e = gpu.short(%d) {function = "exp"} : tile<16x16xf32, #l0>
   %f = gpu.short(%e) {function = "sigmoid"} : tile<16x16xf32, #l0>
   %g = gpu.short(%f) {function = "exp2"} : tile<16x16xf32, #l0>
-  %h = gpu.part(%g) {layout = #l2, start = [8, 0]} : tile<8x16xf32, #l2>
+  %i = gpu.anew(%g, %one) : tile<16x16xf32, #l0>
+  %h = gpu.part(%i) {layout = #l2, start = [8, 0]} : tile<8x16xf32, #l2>
   gpu.next_launch()
   block.store_view(%out, %zero, %h) {strides = [16, 1]}
   return(%b)

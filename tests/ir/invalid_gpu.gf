@@ -16,6 +16,11 @@ func @f(%x: f16) {
   return()
 }
 // -----
+func @f(%x: tile<16xf16>, %n: i32) {
+  %r = gpu.anew(%x, %n) : tile<16xf16>  // error: gpu.anew: expected a tile and an i64, got tile<16xf16> and i32
+  return()
+}
+// -----
 func @f(%x: f32) {
   %r = gpu.short(%x) {function = "log"} : f32  // error: gpu.short: function must be one of exp, sigmoid, exp2, got log
   return()

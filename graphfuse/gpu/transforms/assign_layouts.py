@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from graphfuse.dialects import block, control, effects, gpu, moves
 from graphfuse.dialects.elementwise import DEAR_KINDS
+from graphfuse.dialects.gpu import ROWS_ACROSS
 from graphfuse.gpu.alignment import pointer_alignments
 from graphfuse.gpu.analysis.axis_facts import AxisInfo
 from graphfuse.gpu.analysis.axis_info import Facts, access_info, axis_info
@@ -258,7 +259,8 @@ def coalesced(func: Func, op: Op, type_: Tile, warps: int, facts: Facts) -> Line
     if most < width:  # rather idle threads than narrow accesses, but for what the smallest access is
         width = max(most, min(width, max(1, 4 // type_.elem.bytes)))
     outer, extent = tuple(order), type_.padded_shape[fast]
-    if _is_reduced(func, type_, fast):  # a row stays within a warp as far as there are rows for the warps
+    # a row stays within a warp as far as there are rows for the warps
+    if _is_reduced(func, type_, fast) and not func.attrs.get(ROWS_ACROSS, False):
         outer = tuple(reversed(order))
         if FEW_VECTORS * width <= extent and _has_short_rows(op, type_, fast) and not _is_stored(func, type_):
             width = max(width, min(most, extent))
