@@ -118,6 +118,13 @@ def _shares(regions: Sequence[Op], ranges: Mapping[str, tuple[int, int]], machin
     return [share(op, n) for op, n in zip(regions, nbytes, strict=True)]
 
 
+def is_walk(region: Op, ranges: Mapping[str, tuple[int, int]], machine: Machine) -> bool:
+    """Whether a region's products are by one vector, which each block of a GPU reads as a whole."""
+    mentioned = region_symbols(region)
+    kernel = Kernel(region, "k", {n: r for n, r in ranges.items() if n in mentioned}, machine)
+    return gpu_contraction.kernel_of(kernel).walk() is not None
+
+
 def region_symbols(region: Op) -> frozenset[str]:
     """The symbols that occur in a region's shapes or attributes."""
     ops = (region, *walk(region.body))

@@ -21,7 +21,7 @@ from graphfuse.gpu import lower as gpu
 from graphfuse.gpu.alignment import with_alignments
 from graphfuse.gpu.code import Made, generated, gpu_code, gpu_kernels
 from graphfuse.gpu.compiled_kernel import ptx_of
-from graphfuse.gpu.graph_passes import graph_passes, launch_together
+from graphfuse.gpu.graph_passes import graph_passes, launch_together, vectors_again
 from graphfuse.gpu.pipeline import gpu_passes, transformed
 from graphfuse.gpu.transforms.overlap_launches import with_constants
 from graphfuse.gpu.workers import workers
@@ -82,7 +82,7 @@ class Backend:
         self.machine, self.note = GPUS[target.cpu].machine, GPUS[target.cpu].note
         costs = self.machine.kernels
         again = compute_again.given(launch_bytes=int(costs.launch / costs.byte))
-        self.region_passes: tuple[Pass, ...] = (again, write_over)
+        self.region_passes: tuple[Pass, ...] = (again, vectors_again.given(target=str(target)), write_over)
         self.launch_passes: tuple[Pass, ...] = (launch_together.given(target=str(target)),)
 
     def graph_passes(self, options: Options) -> tuple[Pass, ...]:

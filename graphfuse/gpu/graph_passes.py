@@ -8,6 +8,7 @@ from graphfuse.blockgen.gpu_several_products import saved_together
 from graphfuse.blockgen.gpu_sum_parts import sum_parts
 from graphfuse.blockgen.gpu_wgmma_tile import MOST_SPLIT
 from graphfuse.blockgen.gpu_whole_scatter import columns_of
+from graphfuse.blockgen.lower import is_walk
 from graphfuse.dialects.ranges import ranges_of
 from graphfuse.errors import UsageError
 from graphfuse.fusion.conv.join_groups import joined_groups
@@ -26,6 +27,7 @@ from graphfuse.fusion.products.split_keys import keys_in_parts
 from graphfuse.fusion.products.split_long_sums import share_sums
 from graphfuse.fusion.regions.copy_scattered import copy_scattered
 from graphfuse.fusion.regions.launch_together import launched_together
+from graphfuse.fusion.regions.vectors_again import made_by_products
 from graphfuse.fusion.regions.whole_scatters import mark_whole
 from graphfuse.gpu.launch_groups import groups_of
 from graphfuse.ir.core import Func
@@ -97,6 +99,13 @@ def whole_scatters(func: Func, *, target: str = "cuda:sm_90a") -> Func:
     """Let one kernel make all of a scatter's result where a program's columns fit into shared memory."""
     machine = _machine(target)
     return mark_whole(func, lambda op: columns_of(op, machine) > 0)
+
+
+@passing("regions", after=("compute-again",))
+def vectors_again(func: Func, *, target: str = "cuda:sm_90a") -> Func:
+    """Let products make the vectors that each of their blocks reads as a whole."""
+    machine, ranges = _machine(target), ranges_of(func)
+    return made_by_products(func, lambda region: is_walk(region, ranges, machine))
 
 
 @passing("regions")
