@@ -224,7 +224,10 @@ class Checker(ABC):
             message = f"{name!r} is not defined{what}: expected -D{name}=... or #define {name}"
             notes = [Note(f"-D{n} is given; did you mean -D{name}?") for n in sorted(self.defines) if _alike(name, n)]
             self.report.error("undefined", message, at, notes)
+            self.scopes.fail_in_function(name, at)
         else:
+            if near is None:
+                self.scopes.fail_in_function(name, at)
             hint = f"; did you mean {near!r}?" if near else ""
             # what a macro made is not mended where its name stands
             fix = [FixIt(at.span, near)] if near and at.origin is None else []

@@ -182,6 +182,8 @@ class ExprChecker(Checker):
     def _no_lvalue(self, target: ast.Expr, op: str) -> NoReturn:
         found = "a value"
         if isinstance(target, ast.Subscript):
+            if isinstance(target.operand, ast.Name) and self.scopes.find(target.operand.text) is None:
+                self.undefined(target.operand)
             found = "a part of a tile, which is assigned whole"
         elif isinstance(target, ast.Name):
             found = f"{target.text!r}, which is no variable"

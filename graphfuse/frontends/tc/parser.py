@@ -101,11 +101,20 @@ class _Parser(Expressions):
         attributes = self._attributes()
         body = None
         self.function_name = name.text
-        if self.next.text == "{":
+        if self.next.text == "{" or self._lacks_brace():
             body = self._block(new_scope=False)
         last = body.last if body else self.semicolon("the prototype")
         self.pop_scope()
         return ast.Function(name, specifiers.first, last, result, name.text, params, attributes, body)
+
+    def _lacks_brace(self) -> bool:
+        """Whether the brace of a body is missing: what follows closes one more than it opens."""
+        depth = 0
+        for i in range(self.index, len(self.tokens)) if self.next.text != ";" else ():
+            depth += (self.tokens[i].text == "{") - (self.tokens[i].text == "}")
+            if depth < 0:
+                return True
+        return False
 
     def _parameters(self, of: str) -> tuple[ast.Parameter, ...]:
         self.declare(of, is_type=False)
@@ -373,7 +382,9 @@ class _Parser(Expressions):
     # statements
 
     def _block(self, *, new_scope: bool = True) -> ast.Block:
-        opening = self.expect("{")
+        opening = self.next
+        if not self.accept("{"):
+            self.report.error("syntax", f"expected '{{' before the body of a function, found {shown(opening)}", opening)
         if new_scope:
             self.push_scope()
         body: list[ast.Stmt] = []
@@ -415,7 +426,9 @@ class _Parser(Expressions):
             if token.kind == "punct":
                 expected = (expected and token.text == "*") or (depth == 0 and token.text == ",")
                 depth += (token.text in "([{") - (token.text in ")]}")
-            elif token.kind == "name" and expected and depth == 0 and not self.starts_type(token):
+            elif token.kind == "name" and depth == 0 and self.starts_type(token):
+                expected = True
+            elif token.kind == "name" and expected and depth == 0:
                 names.append(token)
                 expected = follower.kind == "name" or follower.text == "*"
         is_type = any(t.text == "typedef" for t in tokens)

@@ -75,6 +75,10 @@ class Scopes:
         """Remember that a name's declaration was an error, unless it has another one in this scope."""
         self._names.maps[0].setdefault(name, Failed(at))
 
+    def fail_in_function(self, name: str, at: Token) -> None:
+        """Remember that a name is not declared, which is said once in a function."""
+        self._names.maps[-2 if len(self._names.maps) > 1 else -1].setdefault(name, Failed(at))
+
     def forget(self, name: str) -> None:
         """Take a name out of the innermost scope."""
         self._names.maps[0].pop(name, None)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
+import re
 import textwrap
 import time
 from pathlib import Path
@@ -14,6 +16,7 @@ from graphfuse.frontends.tc.format import WIDTH, format_edits, format_text
 from graphfuse.frontends.tc.source import Source
 from graphfuse.frontends.tc.tokens import cut, tokenize
 from tests.frontends.tc.sources import PREFETCHED_DOT, SMALL, TRANSPOSABLE_DOT
+from tests.frontends.tc.test_conformance import ALL, run
 from tests.frontends.tc.test_fuzz import mutated
 
 GALLERY = sorted((Path(__file__).parents[3] / "models" / "kernels").rglob("*.tc"))
@@ -104,6 +107,17 @@ def test_long_lines():
     assert format_text(f"{name} = {name} + {name};") == f"{name} =\n    {name} +\n    {name};\n"
     body = "y = " + " + ".join(["z"] * 30) + ";"
     assert "{\n" in format_text(f"if (a) {{ {body} }}")
+
+
+@pytest.mark.parametrize("case", [c for c in ALL if c.stage != "text"], ids=lambda c: " ".join(c.head.split()[:2]))
+def test_a_formatted_source_means_the_same(case):
+    """Its tree, types and findings, but for their places."""
+
+    def said(case):
+        lines = [line for line in run(case).split("\n") if not re.match(r" +\d* \|", line)]
+        return [re.sub(r"^(\S*?):\d+:\d+:", r"\1:", line) for line in lines]
+
+    assert said(dataclasses.replace(case, source=format_text(case.source))) == said(case)
 
 
 def test_line_ends_stay():

@@ -100,7 +100,14 @@ def test_a_declaration_with_an_error_is_one_error(text, defines):
         ("typedef float real; rael x = 1; *p = x;", ["type 'rael' is not defined; did you mean 'real'?"]),
         ("*p = (flaot)n + *(flaot *)p;", ["type 'flaot' is not defined; did you mean 'float'?"] * 2),
         ("*p = bitcast<flaot>(n);", ["type 'flaot' is not defined; did you mean 'float'?"]),
-        ("TYPE x = 1; TYPE *q = p; *p = x + *q;", ["'TYPE' is not defined: expected -DTYPE=... or #define TYPE"] * 2),
+        ("TYPE x = 1; TYPE *q = p; *p = x + *q;", ["'TYPE' is not defined: expected -DTYPE=... or #define TYPE"]),
+        (
+            "int = 3; *p = whole; *p += whole * whole;",
+            ["expected a name to declare, found '='", "'whole' is not defined"],
+        ),
+        ("{ *p = whole; } { *p = whole; int whole = 2; *p = whole; }", ["'whole' is not defined"]),
+        ("r[4] = 0 ... 4; *p = r[+];", ["'r' is not defined"]),
+        ("int a = 3 float b[4] = 0, c; *p = a + b[+] + c;", ["expected ';' after the declaration, found 'float'"]),
         ("typedef something real; real x = 1; *p = x;", ["type 'something' is not defined"]),
         ("int a = , b = 3, c[2] = b; *p = a + b + c[+];", ["expected an expression, found ','"]),
         ("for (int i = 0; i < ; i++) { if (i) break; *p = i; }", ["expected an expression, found ';'"]),
@@ -136,6 +143,21 @@ def test_one_mistake(body, messages):
 def test_a_function_with_an_error(use, function, message):
     said = found(f"__global__ void k(float *p, int n) {{ {use} }}\n{function}", {})
     assert [d.message for d in said] == [message]
+
+
+@pytest.mark.parametrize("behind", ["", "void g(float *p) { *p = 2; }"])
+def test_a_body_without_its_brace(behind):
+    text = f"__global__ void k(float *p)\n  int i = 3;\n  if (i) {{ *p = i; }}\n}}\n{behind}"
+    (error,) = errors(text, {})
+    assert error.message == "expected '{' before the body of a function, found 'int'"
+    assert error.span.loc.line == 2
+
+
+def test_a_prototype_without_its_semicolon():
+    (error,) = errors(
+        "float f(float x)\n__global__ void k(float *p) { *p = f(*p); }\nfloat f(float x) { return x; }", {}
+    )
+    assert error.message.startswith("missing ';': expected one after the prototype")
 
 
 def test_a_misspelt_type_has_a_fix():
