@@ -18,6 +18,8 @@ from graphfuse.peaks import Peaks
 from graphfuse.runtime.report import kernel_costs, report
 from graphfuse.runtime.session import StepTime
 
+PERCENTILES = (50, 90, 99)
+
 
 @dataclass(frozen=True)
 class Runs:
@@ -40,6 +42,7 @@ class KernelTime:
     """What they come from."""
     median_us: float
     p90_us: float
+    p99_us: float
     flops: int
     nbytes: int
     bound_us: float
@@ -83,9 +86,11 @@ def by_kernel(model: CompiledModel, runs: Runs, dims: Mapping[str, int], peaks: 
         rows = [{**r, "bound_us": us} for r, us in zip(rows, least, strict=True)]
     found: list[KernelTime] = []
     for k in kernel_costs(rows):
-        median, p90 = np.percentile(runs.us[:, k.steps].sum(1), (50, 90)).tolist()
+        median, p90, p99 = np.percentile(runs.us[:, k.steps].sum(1), PERCENTILES).tolist()
         nbytes = k.read + k.written
-        found.append(KernelTime(k.kernel, k.kind, k.steps, list(k.labels), median, p90, k.flops, nbytes, k.bound_us))
+        found.append(
+            KernelTime(k.kernel, k.kind, k.steps, list(k.labels), median, p90, p99, k.flops, nbytes, k.bound_us)
+        )
     return sorted(found, key=lambda k: -k.median_us)
 
 

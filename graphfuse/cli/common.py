@@ -24,12 +24,29 @@ from graphfuse.runtime.report import choose_dims, given_dims
 from graphfuse.symbolic import evaluate, symbols
 from graphfuse.targets.memory import physical_bytes
 
-threads_option = click.option("--threads", type=click.IntRange(1, 1024), help="How many threads run the model.")
+MOST_THREADS = 1024
+threads_option = click.option("--threads", type=click.IntRange(1, MOST_THREADS), help="How many threads run the model.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 seed_option = click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the random inputs.")
 
 
+inputs_option = click.option(
+    "--inputs", "archive", type=click.Path(path_type=Path), help="Values of inputs (.npz), others made up."
+)
+
+
 # inputs
+
+
+def inputs_of(
+    model: CompiledModel, dims: Mapping[str, int], seed: int, archive: Path | None
+) -> tuple[dict[str, Array], dict[str, int], dict[str, int]]:
+    """What is run: inputs of a .npz and random ones, the dims that were given by either, and those made up."""
+    fed = read_archive(archive) if archive is not None else {}
+    if unknown := fed.keys() - (known := [s.name for s in model.signature.inputs]):
+        raise InputError(f"unknown input {min(unknown)!r}: expected some of {', '.join(map(repr, known))}")
+    dims = {**shape_values(model.signature, fed), **dims}
+    return {**random_inputs(model, dims, seed, fed), **fed}, dims, made_up_dims(model, dims)
 
 
 def random_inputs(

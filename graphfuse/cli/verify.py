@@ -13,20 +13,18 @@ from graphfuse.api import verify_regions
 from graphfuse.artifact import Array
 from graphfuse.cli.common import (
     echo,
+    inputs_of,
+    inputs_option,
     json_option,
-    made_up_dims,
     nbytes_text,
     note_dims,
     print_json,
-    random_inputs,
-    read_archive,
     seed_option,
-    shape_values,
     table,
 )
 from graphfuse.cli.model_options import ModelOptions, of_model
 from graphfuse.cli.reference import Reference, is_installed, require_onnxruntime
-from graphfuse.errors import GraphfuseError, InputError, UsageError
+from graphfuse.errors import GraphfuseError, UsageError
 from graphfuse.runtime import gfx
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
@@ -43,7 +41,7 @@ _NOT_OF_ORT = "ONNX Runtime has no operators of --kernels"
     default=None,
     help="Compare each region in float64 (default: yes); with --regions, ONNX Runtime may be missing.",
 )
-@click.option("--inputs", "archive", type=click.Path(path_type=Path), help="Values of inputs (.npz), others made up.")
+@inputs_option
 @seed_option
 @json_option
 def command(given: ModelOptions, regions: bool | None, archive: Path | None, seed: int, as_json: bool) -> None:
@@ -56,12 +54,8 @@ def command(given: ModelOptions, regions: bool | None, archive: Path | None, see
     against_ort = not is_artifact and not kernel_folders  # which ONNX Runtime does not know
     if against_ort and not regions:
         require_onnxruntime("; --regions compares without it")
-    fed = read_archive(archive) if archive else {}
     compiled = given.open()
-    if unknown := fed.keys() - (known := [s.name for s in compiled.signature.inputs]):
-        raise InputError(f"unknown input {min(unknown)!r}: expected some of {', '.join(map(repr, known))}")
-    dims = {**shape_values(compiled.signature, fed), **given.values}
-    feed, made_up = {**random_inputs(compiled, dims, seed, fed), **fed}, made_up_dims(compiled, dims)
+    feed, _, made_up = inputs_of(compiled, given.values, seed, archive)
     if against_ort and is_installed():
         wanted = Reference(model, compiled.session.threads)(feed)
         result["outputs"] = compare(compiled(feed), wanted, LOWERED.get(given.precision, 0.0))

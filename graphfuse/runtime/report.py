@@ -125,7 +125,10 @@ def _host_rows(executable: Executable, program: HostGraph) -> list[dict[str, Any
     rows: list[dict[str, Any]] = []
     for i, step in enumerate(program.steps):
         if isinstance(step, HostPart):
-            origin = (i, f"part {step.part}", "part", "", len(executable.parts[step.part].kernels))
+            part = executable.parts[step.part]
+            labels = list(dict.fromkeys(leaf.label for _, leaf in part.plan.walk() if leaf.label))
+            label = f"{labels[0]}{f' and {len(labels) - 1} more' if len(labels) > 1 else ''}" if labels else ""
+            origin = (i, f"part {step.part}", "part", label, len(part.kernels))
         else:
             origin = (i, step.op, PYTHON, step.name, 1)
         rows.append(dict(zip(_ORIGIN, origin, strict=True)) | dict.fromkeys(_COSTS, 0))

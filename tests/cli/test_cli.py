@@ -163,6 +163,48 @@ def test_a_profile_has_every_kernel_once_slowest_first(capsys, wide):
     assert all(k["gbytes"] * k["median_us"] * 1e3 == pytest.approx(k["nbytes"]) for k in facts["kernels"])
 
 
+def test_numbers_of_threads_are_compared(capsys, wide, tmp_path):
+    given = ("profile", wide, "--dim", "batch=64", "--rounds", "3")
+    head, *rows = [line for line in prints(capsys, *given, "--threads", "2,1").splitlines()[1:] if line]
+    assert re.split(r"  +", head.strip()) == ["kernel", "from", "1 thread", "2 threads", "times as fast"]
+    assert [r.split()[0] for r in rows[:3]] == ["contraction_0", "reduction_0", "a"] and rows[2].startswith("a run")
+    one, two = json.loads(prints(capsys, *given, "--threads", "1,2", "--json"))["sweep"]
+    assert (one["threads"], two["threads"]) == (1, 2)
+    for facts in (one, two):
+        assert facts["wall_us"] <= facts["wall_p90_us"] <= facts["wall_p99_us"]
+        assert all(k["median_us"] <= k["p90_us"] <= k["p99_us"] for k in facts["kernels"])
+        assert sorted(k["kernel"] for k in facts["kernels"]) == ["contraction_0", "reduction_0"]
+    for text in ("0", "1,", "1,x", "1025", "٣"):
+        wrong = f"error: --threads: expected numbers from 1 to 1024, such as 4 or 1,2,4, got {text!r}"
+        assert fails(capsys, *given, "--threads", text) == (2, wrong)
+    wrong = "error: --threads: expected one number for a trace, got 2"
+    assert fails(capsys, *given, "--threads", "1,2", "--trace", tmp_path / "t.json") == (2, wrong)
+
+
+def test_bench_has_the_kernels_if_asked(capsys, wide):
+    given = ("bench", wide, "--dim", "batch=64", "--rounds", "2")
+    assert "contraction_0" not in prints(capsys, *given)
+    text = prints(capsys, *given, "--profile")
+    assert text.index("p99 ms") < text.index("contraction_0") < text.index("a run takes ")
+    facts = json.loads(prints(capsys, *given, "--profile", "--json"))
+    assert facts["times"]["graphfuse"]["p99_ms"] > 0 and len(facts["profile"]["kernels"]) == 2
+
+
+def test_what_has_texts_is_measured_on_those_that_are_given(capsys, tmp_path):
+    a, b = (helper.make_tensor_value_info(n, TensorProto.STRING, ["n"]) for n in "ab")
+    graph = helper.make_graph([helper.make_node("StringConcat", ["a", "a"], ["b"], name="twice")], "g", [a], [b])
+    path = tmp_path / "texts.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+    wrong = "error: input 'a': texts cannot be made up: expected --input a=FILE.npy of run"
+    np.savez(tmp_path / "texts.npz", a=np.array(["x", "yz"]))
+    for verb in ("profile", "bench"):
+        assert fails(capsys, verb, path) == (2, wrong)
+        assert "StringConcat" in prints(
+            capsys, verb, path, "--inputs", tmp_path / "texts.npz", *["--profile"] * (verb == "bench")
+        )
+    assert prints(capsys, "explain", path).split() == [str(path), "kernel", "operators", "python", "twice"]
+
+
 def test_the_emulator_has_no_times(capsys, model, tmp_path):
     wrong = (2, "error: expected a device to measure, found emulator, which has no times of a GPU")
     for verb in (("profile",), ("inspect", "--profile"), ("bench",)):
@@ -248,6 +290,31 @@ def test_what_became_of_operators_and_why_they_are_apart(capsys, tmp_path):
     assert answer["operators"] == ["positive", "weights"] and answer["why"][-1] == APART
     code, line = fails(capsys, "explain", model, "--why-not", "fist", "weights")
     assert (code, line) == (2, "error: no operator 'fist': expected one of the model's, such as first")
+
+
+def test_what_python_runs_is_no_kernel(capsys, tmp_path):
+    value = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Exp", ["x"], ["e"], name="exp"),
+        helper.make_node("NonZero", ["e"], ["nz"], name="nonzero"),
+        helper.make_node("Identity", ["nz"], ["same"], name="same"),
+        helper.make_node("Transpose", ["same"], ["y"], name="turned"),
+    ]
+    graph = helper.make_graph(
+        nodes, "g", [value("x", TensorProto.FLOAT, [5, 7])], [value("y", TensorProto.INT64, ["m", 2])]
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)
+    kernels = json.loads(explained(capsys, path, "--json"))["kernels"]
+    assert {"kernel": "python", "operators": ["nonzero"]} in kernels
+    why = explained(capsys, path, "--why-not", "nonzero", "exp").splitlines()
+    assert why == ["nonzero is no kernel: Python runs it", "exp is pointwise_0"]
+    why = explained(capsys, path, "--why-not", "same", "exp").splitlines()
+    assert why == ["same is no kernel: it is a view, or was folded", "exp is pointwise_0"]
+    code, line = fails(capsys, "explain", path, "--why-not", "nonzeros", "exp")
+    assert (code, line) == (2, "error: no operator 'nonzeros': expected one of the model's, such as nonzero")
+    both = json.loads(explained(capsys, path, "--why-not", "exp", "turned", "--json"))["why"]
+    assert both[0] == "exp is pointwise_0" and both[1].startswith("turned is ")
 
 
 def test_a_cut_that_nobody_gave_a_reason_for(capsys, artifact):

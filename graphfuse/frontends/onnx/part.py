@@ -204,6 +204,11 @@ def dim_names(path: Path) -> set[str]:
     return {d.dim_param for i in inputs for d in i.type.tensor_type.shape.dim if d.dim_param}
 
 
+def node_names(path: Path) -> list[str]:
+    """What the nodes of a model's graph are called, those that have a name."""
+    return [n.name for n in onnx.load(path, load_external_data=False).graph.node if n.name]
+
+
 def evaluated(path: Path, feed: Mapping[str, Array]) -> dict[str, Any]:
     """The outputs of a model by onnx's own evaluator, node by node in numpy. Raises GraphfuseError."""
     model = onnx.load(path)
