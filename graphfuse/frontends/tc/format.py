@@ -127,6 +127,8 @@ class _Formatter:
         self._indent = 0
         self._last: Item | None = None
         """The last token."""
+        self._begun = False
+        """Whether it is on the line that is being made."""
         self._short = False
         """Whether a block on one line is open."""
 
@@ -166,7 +168,9 @@ class _Formatter:
         """A line that stays as it is."""
         self._flush()
         self._blank(blank)
-        self._out.append(_stripped(line.raw))
+        last = line.pieces[-1] if line.pieces else None
+        end = last.end - line.start if last is not None and not last.is_comment else 0
+        self._out.append(_stripped(line.raw, end))
         if line.directive is not None:
             self._s = branch(line.directive, self._branches, self._s, _State.copy)
         for item in items:
@@ -200,6 +204,7 @@ class _Formatter:
         if broken:
             self._indent = self._indent_of(item)
         self._line.append(item)
+        self._begun = True
         if item.role == "block":
             self._short = item.short and self._fits(rest)
         elif item.role == "block-close":
@@ -224,7 +229,7 @@ class _Formatter:
     def _breaks(self, item: Item) -> bool:
         """Whether a line ends in front of a token that did not begin one."""
         last = self._last
-        if last is None or last not in self._line:
+        if last is None or not self._begun:
             return False
         if last.role == "block" or item.role == "block-close":
             return not self._short
@@ -321,7 +326,7 @@ class _Formatter:
 
     def _flush(self) -> None:
         """Write the line, as several ones where it is too long."""
-        items, self._line = self._line, []
+        items, self._line, self._begun = self._line, [], False
         indent = self._indent
         while items:
             cut = _cut(items, indent)
@@ -379,6 +384,8 @@ def _cut(items: list[Item], indent: int) -> int:
         may = behind is not None and not behind.piece.is_comment and not behind.starts and item.role in _COST
         if may and behind is not None and behind.role not in ("close", "choice:", "comma"):
             places.append((i + 1, column))
+        if end > WIDTH and places:
+            break
     if end <= WIDTH or not places:
         return len(items)
     for k, at in places:
@@ -397,10 +404,11 @@ _LOOSE = {
 """What infix operators add to that: those that bind loosest are the best ends."""
 
 
-def _stripped(line: str) -> str:
-    """Without blanks at the end, unless a backslash would then join lines."""
-    out = line.rstrip(_BLANKS)
-    return line if out.endswith("\\") else out
+def _stripped(line: str, start: int = 0) -> str:
+    """Without blanks at the end, from `start` on, unless a backslash would then join lines."""
+    # a comment that is never closed has the line ends behind it
+    out = line[:start] + line[start:].rstrip(f"{_BLANKS}\n")
+    return line.rstrip("\n") if out.endswith("\\") else out
 
 
 def _moved(comment: str, by: int) -> str:

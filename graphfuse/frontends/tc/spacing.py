@@ -106,7 +106,7 @@ class Spacer:
         tokens = [item for item in items if not item.piece.is_comment]
         fresh = True
         for i, item in enumerate(tokens):
-            following = [t.text for t in tokens[i + 1 : i + _AHEAD]]
+            following = [t.text for t in tokens[i + 1 : i + _AHEAD]] if item.text == "*" else []
             self._token(item, following, fresh=fresh)
             fresh = False
         before: Item | None = None
