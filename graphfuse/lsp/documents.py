@@ -7,8 +7,10 @@ from urllib.parse import unquote, urlparse
 
 from lsprotocol import types as lsp
 
+from graphfuse.files import exists
 from graphfuse.frontends.tc.diagnostics import Diagnostic
 from graphfuse.frontends.tc.format import Edit
+from graphfuse.frontends.tc.preprocess import INCLUDE
 from graphfuse.lsp.complete import Choice
 from graphfuse.lsp.index import Index, Mention
 from graphfuse.lsp.texts import Lines, Place, place_of
@@ -58,6 +60,13 @@ class Document:
     def mention(self, at: lsp.Position) -> Mention | None:
         """The name at a position."""
         return self.index.at(*self.position(at))
+
+    def included(self, at: lsp.Position) -> Place | None:
+        """The beginning of the file that the line at a position includes."""
+        row = self.lines.rows[at.line] if at.line < len(self.lines.rows) else ""
+        found = INCLUDE.match(row)
+        path = Path(self.file).parent / found["name"] if found is not None else None
+        return Place(str(path), 0, 0, 0, 0) if path is not None and exists(path) else None
 
     def range(self, place: Place) -> lsp.Range:
         """A place of this document as the editor counts."""

@@ -76,7 +76,8 @@ class Server(LanguageServer):
         document.read = True
         self.documents[uri] = document
         shown = [*trouble, *(diagnostic(d, uri, document) for d in own(document))]
-        self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, shown))
+        version = self.workspace.get_text_document(uri).version
+        self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, shown, version))
         return document
 
 
@@ -124,8 +125,9 @@ def _hover(server: Server, params: lsp.HoverParams) -> lsp.Hover | None:
 
 def _definition(server: Server, params: lsp.DefinitionParams) -> lsp.Location | None:
     uri = params.text_document.uri
-    mention = server.document(uri).mention(params.position)
-    to = mention.declaration if mention is not None else None
+    document = server.document(uri)
+    mention = document.mention(params.position)
+    to = mention.declaration if mention is not None else document.included(params.position)
     return None if to is None else _location(server, to, uri)
 
 
@@ -169,7 +171,9 @@ def _signature(server: Server, params: lsp.SignatureHelpParams) -> lsp.Signature
 
 
 def _actions(server: Server, params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
-    uri = params.text_document.uri
+    uri, only = params.text_document.uri, params.context.only
+    if only is not None and not any(lsp.CodeActionKind.QuickFix.startswith(kind) for kind in only):
+        return []
     return fixes(server.document(uri), uri, params.range)
 
 

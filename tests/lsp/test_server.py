@@ -127,6 +127,9 @@ def test_definition(editor, shown, folder):
     size = editor.at("definition", path, *where(text, "SIZE]"))
     assert size["uri"] == (folder / "sizes.h").as_uri()
     assert size["range"] == {"start": {"line": 1, "character": 8}, "end": {"line": 1, "character": 12}}
+    header = editor.at("definition", path, *where(text, "sizes.h"))
+    assert header["uri"] == size["uri"]
+    assert header["range"]["start"] == {"line": 0, "character": 0}
     assert editor.at("definition", path, *where(text, "TYPE *x")) is None
     assert editor.at("definition", path, *where(text, "get_program_id")) is None
 
@@ -389,6 +392,9 @@ def test_quick_fixes(editor, folder, before, after, title):
     assert action["kind"] == "quickfix"
     assert action["diagnostics"][0] in found
     assert applied(text, action["edit"]["changes"][path.as_uri()]) == f"{head}{after}}}"
+    other = {"diagnostics": [], "only": ["source.organizeImports"]}
+    assert editor.about("codeAction", path, range=everywhere, context=other) == []
+    assert editor.about("codeAction", path, range=everywhere, context={**other, "only": ["quickfix"]})
     nowhere = {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}}
     assert editor.about("codeAction", path, range=nowhere, context={"diagnostics": []}) == []
 

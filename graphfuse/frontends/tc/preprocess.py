@@ -81,7 +81,7 @@ def read_include(name: str, of: Source) -> Source:
         raise FileError(f"{name!r} is no path") from None
 
 
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<](?P<name>[^">]*)[">]', re.M)
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<](?P<name>[^">]*)[">]', re.M)
 
 
 def texts_read(text: str, filename: str) -> dict[str, str]:
@@ -92,7 +92,7 @@ def texts_read(text: str, filename: str) -> dict[str, str]:
         source = todo.pop()
         if source.name not in done and len(done) < MAX_INCLUDES:
             done[source.name] = source.text
-            for m in _INCLUDE.finditer(source.text):
+            for m in INCLUDE.finditer(source.text):
                 with contextlib.suppress(FileError):  # which the preprocessor reports
                     todo.append(read_include(m["name"], source))
     return done
