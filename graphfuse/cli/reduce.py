@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib
+import os
 import shlex
+import signal
 import subprocess
 import tempfile
 import time
@@ -90,7 +92,11 @@ def command(
     as_json: bool,
 ) -> None:
     """See it fail, find its values, leave out what it does not take, write what is left."""
+    if when is not None and "{}" not in when:
+        raise UsageError(f"--when: expected a command with {{}} for the path of a model, got {when!r}")
     archive = output.with_suffix(".npz")
+    if archive == output:
+        raise UsageError(f"--output: expected a name for a model, got {str(output)!r}")
     check_written({"--output": output, "--output: its inputs": archive}, given.model, [f"={inputs}"] if inputs else ())
     if gfx.is_artifact(given.model):
         raise UsageError(f"{given.model} is an artifact: expected an ONNX model")
@@ -161,7 +167,7 @@ class Search:
             self._each = 10 + 10 * (time.monotonic() - begin)
             everything = whole.part(whole.everything())
             if everything is None:
-                raise UsageError(f"{self.given.model}: expected inputs of known types: give --inputs FILE.npz")
+                raise UsageError(f"{self.given.model}: expected a model with nodes, found none")
             self._best = Found(*everything, self._failure)
             try:
                 whole.values = self._values(*everything)
@@ -319,12 +325,17 @@ def _where(error: BaseException) -> str:
 
 def of_command(when: str, path: Path, seconds: float) -> Failure | None:
     """How a shell command fails on a model; not at all where it takes too long."""
-    line = when.replace("{}", shlex.quote(str(path)))
-    try:
-        done = subprocess.run(line, shell=True, capture_output=True, timeout=seconds, check=False)
-    except subprocess.TimeoutExpired:
-        return None
-    code = done.returncode
+    line, nothing = when.replace("{}", shlex.quote(str(path))), subprocess.DEVNULL
+    with subprocess.Popen(
+        line, shell=True, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True
+    ) as running:
+        try:
+            code = running.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)  # what it started, too
     return Failure(f"exit status {code}", f"the command ends with {code}") if code else None
 
 

@@ -82,20 +82,21 @@ def in_child(work: Callable[[], Any], seconds: float) -> Any:
     if pid == 0:
         _give(work, write)
     os.close(write)
-    data, end = bytearray(), time.monotonic() + seconds
+    data, is_late, status = bytearray(), True, 0
     try:
-        while True:
-            left = end - time.monotonic()
-            if left <= 0 or not select.select([read], [], [], left)[0]:
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-                return Ended(f"took longer than {seconds:.0f} s", is_own=False)
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0 and select.select([read], [], [], left)[0]:
             if not (piece := os.read(read, 1 << 20)):
+                is_late = False
                 break
             data += piece
     finally:
         os.close(read)
-    _, status = os.waitpid(pid, 0)
+        if is_late:
+            os.kill(pid, signal.SIGKILL)
+        _, status = os.waitpid(pid, 0)
+    if is_late:
+        return Ended(f"took longer than {seconds:.0f} s", is_own=False)
     if os.WIFSIGNALED(status):
         return Ended(f"died of {signal.Signals(os.WTERMSIG(status)).name}")
     if not data:

@@ -150,6 +150,20 @@ def test_internal_errors_and_deaths(capsys, tmp_path, monkeypatch):
 
 
 @pytest.mark.full
+def test_dims_stay_symbolic_where_that_is_what_it_takes(capsys, tmp_path):
+    when = """
+import onnx, sys
+g = onnx.load(sys.argv[1]).graph
+dims = [d.dim_param for i in g.input for d in i.type.tensor_type.shape.dim]
+sys.exit("n" in dims and any(n.op_type == "Concat" for n in g.node))
+"""
+    told, left = reduced(capsys, tmp_path, "--when", f"{sys.executable} -c {shlex.quote(when)} {{}}", "--dim", "n=3")
+    assert told["nodes"] == ["Concat"]
+    assert all(i.type.tensor_type.shape.dim[0].dim_param == "n" for i in left.graph.input)
+    assert {a.shape for a in read_archive(tmp_path / "left.npz").values()} == {(3, 8)}
+
+
+@pytest.mark.full
 def test_the_same_seed_finds_the_same(capsys, tmp_path, monkeypatch):
     monkeypatch.setitem(arith.FLOAT, "ceil", arith.FLOAT["floor"])
     found = []
@@ -166,7 +180,7 @@ def test_what_cannot_be_compiled(capsys, tmp_path):
 
 
 def test_the_time_is_bounded(capsys, tmp_path):
-    slow = f"sleep 0.4; {sys.executable} -c {shlex.quote(TWO)} {{}}"
+    slow = f"sleep 0.4; (sleep 60; echo) & {sys.executable} -c {shlex.quote(TWO)} {{}}"
     begin = time.monotonic()
     told, left = reduced(capsys, tmp_path, "--when", slow, "--seconds", "4")
     assert not told["complete"] and time.monotonic() - begin < 15
@@ -182,6 +196,14 @@ def test_nothing_to_reduce(capsys, tmp_path):
     for more, line in lines.items():
         assert main(["reduce", str(source), "-o", str(tmp_path / "left.onnx"), *more]) == 2
         assert line in capsys.readouterr().err and not (tmp_path / "left.onnx").exists()
+    assert main(["reduce", str(source), "--when", "false"]) == 2
+    assert "--when: expected a command with {} for the path of a model, got 'false'" in capsys.readouterr().err
+    assert main(["reduce", str(source), "-o", "x.npz"]) == 2
+    assert "--output: expected a name for a model, got 'x.npz'" in capsys.readouterr().err
+    graph = helper.make_graph([], "g", [value("x", FLOAT, [2])], [value("x", FLOAT, [2])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), tmp_path / "0.onnx")
+    assert main(["reduce", str(tmp_path / "0.onnx"), "--when", "false {}"]) == 2
+    assert "expected a model with nodes, found none" in capsys.readouterr().err
     assert main(["reduce", str(source), "-o", str(source)]) == 2
     assert "expected another file than those that are read" in capsys.readouterr().err
     assert main(["reduce", str(tmp_path / "none.onnx")]) == 9
