@@ -203,6 +203,7 @@ class _Formatter:
             self._start(item, broken=broken)
         if broken:
             self._indent = self._indent_of(item)
+        item.level = self._s.level
         self._line.append(item)
         self._begun = True
         if item.role == "block":
@@ -300,13 +301,14 @@ class _Formatter:
         s = self._s
         if item.starts or item.role == "block-close":
             return s.level * _INDENT
-        return self._continued(closes=bool(item.pops))
+        return self._continued(s.level, closes=bool(item.pops))
 
-    def _continued(self, *, closes: bool = False) -> int:
-        s = self._s
-        top = s.brackets[-1] if s.brackets else None
+    def _continued(self, level: int, *, closes: bool = False) -> int:
+        """The indent of a line on which a statement of a level goes on."""
+        brackets = self._s.brackets
+        top = brackets[-1] if brackets else None
         if top is None or top.column is None:
-            return s.level * _INDENT + _CONTINUED
+            return level * _INDENT + _CONTINUED
         if top.hangs:
             return top.indent + (0 if closes else top.step)
         return top.column
@@ -314,7 +316,7 @@ class _Formatter:
     def _indent_of_comment(self, following: Item | None) -> int:
         s = self._s
         if s.begun and not (following is not None and following.starts):
-            return self._continued()
+            return self._continued(s.level)
         if following is not None and following.text in ("case", "default") and s.blocks:
             return (s.blocks[-1].level + 1) * _INDENT
         if following is not None and following.text == "else" and s.closed:
@@ -333,7 +335,7 @@ class _Formatter:
             self._out.append(self._placed(items[:cut], indent))
             items = items[cut:]
             if items:
-                indent = self._continued(closes=bool(items[0].pops))
+                indent = self._continued(items[0].level, closes=bool(items[0].pops))
 
     def _placed(self, items: list[Item], indent: int) -> str:
         tokens = [item for item in items if not item.piece.is_comment]

@@ -48,6 +48,8 @@ class Item:
     pops: int = 0
     starts: bool = False
     short: bool = False
+    level: int = 0
+    """The level of its statement, which the formatter finds."""
 
     @property
     def text(self) -> str:

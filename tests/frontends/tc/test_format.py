@@ -108,6 +108,7 @@ def test_long_lines():
     assert all(line.startswith("    some_name") for line in lines[1:])
     name = "x" * (WIDTH + 1)
     assert format_text(f"{name} = {name} + {name};") == f"{name} =\n    {name} +\n    {name};\n"
+    check(f"switch (n) {{ {'x = ' * 60}default: y; }}")
     body = "y = " + " + ".join(["z"] * 30) + ";"
     assert "{\n" in format_text(f"if (a) {{ {body} }}")
 
