@@ -43,8 +43,12 @@ def renamed(found: Index, line: int, column: int, to: str) -> tuple[Place, ...]:
         return ()
     if to in WORDS or to in BUILTINS or to in ("printf", "defined"):
         raise UsageError(f"rename: expected a name that is free, found {to!r}, a word of the language")
-    if to in found.macros or any(w.text == to and w.directive in ("define", "undef") for w in found.words):
+    if to in found.macros:
         raise UsageError(f"rename: expected a name that is free, found {to!r}, a macro")
+    directive = next((w for w in found.words if w.text == to and w.directive), None)
+    if directive is not None:
+        line = directive.place.line + 1
+        raise UsageError(f"rename: expected a name that is free, found {to!r} in the directive in line {line}")
     shared = next((p for p in name.uses for d in found.declared if d is not name and p in d.uses), None)
     if shared is not None:
         raise UsageError(f"rename: {name.name!r} in a macro is also another one, in line {shared.line + 1}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -255,6 +254,12 @@ def test_renaming_what_macros_name(editor, folder):
             editor.at("rename", path, *where(text, word), newName="fresh")
     (edits,) = editor.at("rename", path, *where(text, "other = 1"), newName="more")["changes"].values()
     assert starts(edits) == [where(text, "other = 1"), where(text, "other", 0), where(text, "other;")]
+    for word, new, message in (
+        ("acc = 0", "a", "found 'a' in the directive in line 2"),
+        ("acc = 0", "NEVER", "found 'NEVER' in the directive in line 13"),
+    ):
+        with pytest.raises(RefusedError, match=message):
+            editor.at("rename", path, *where(text, word), newName=new)
     # one macro that means two variables has no new name for one of them
     text = text.replace("= 2; *p = other", "= 2; *p = OTHER")
     editor.change(path, text)
@@ -510,15 +515,17 @@ def test_a_long_file_answers_within_a_second(editor, folder):
     path = folder / "long.tc"
     assert editor.open(path, text) == []
     line, column = where(text, "c += a @ b", 120)
-    ask_everything(editor, path, line, column)
     times = []
     for n in range(3):
         editor.change(path, text + "// " + "x" * n)
-        start = time.perf_counter()
+        start = editor.seconds()
         assert "float[64, 64] c" in editor.at("hover", path, line, column)["contents"]["value"]
-        times.append(time.perf_counter() - start)
-    start = time.perf_counter()
+        times.append(editor.seconds() - start)
+    assert min(times) < 1.5, "it takes 0.65 s on a quiet machine"
+    start = editor.seconds()
     assert len(editor.at("documentHighlight", path, line, column)) == 3
-    assert time.perf_counter() - start < 1
-    # 0.7 s on a quiet machine, and this one may not be
-    assert min(times) < 3, times
+    assert editor.seconds() - start < 0.5, "it takes 0.01 s"
+    start = editor.seconds()
+    editor.about("formatting", path, options={"tabSize": 2, "insertSpaces": True})
+    assert editor.seconds() - start < 1.5, "it takes 0.6 s on a quiet machine"
+    ask_everything(editor, path, line, column)

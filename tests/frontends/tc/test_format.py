@@ -232,6 +232,6 @@ def test_a_long_file_takes_less_than_a_second():
     text = "\n".join(SOURCES[:40]) * 2
     while text.count("\n") < 3000:
         text += text
-    start = time.perf_counter()
+    start = time.process_time()
     format_text(text[: 100 * 3000])
-    assert time.perf_counter() - start < 5, "it takes 0.6 s on a quiet machine"
+    assert time.process_time() - start < 1.5, "it takes 0.5 s on a quiet machine"
