@@ -13,6 +13,8 @@ from graphfuse.symbolic import evaluate
 TABLE = "%w: tensor<1000x64xf32>, %i: tensor<(n)xi64>"
 TAKE = "%t = graph.take(%w, %i) {axis = 0} : tensor<(n)x64xf32>"
 
+CACHE = "%c: tensor<1000x64xf32>, %i: tensor<(n)x1xi64>, %u: tensor<(n)x64xf32>"
+
 
 @pytest.mark.parametrize(
     ("params", "ops", "result", "read"),
@@ -39,8 +41,10 @@ TAKE = "%t = graph.take(%w, %i) {axis = 0} : tensor<(n)x64xf32>"
             {1: 64, 10: 320 + 32},
         ),
         ("%x: tensor<(n)x8xf32>", "%y = graph.mul(%x, %x) : tensor<(n)x8xf32>", "%y", {2: 64}),
+        (CACHE, '%y = graph.scatter_nd(%c, %i, %u) {kind = "set"} : tensor<1000x64xf32>', "%y", {1: 264, 3: 792}),
+        (CACHE, '%y = graph.scatter_nd(%c, %i, %u) {kind = "sum"} : tensor<1000x64xf32>', "%y", {1: 520, 3: 1560}),
     ],
-    ids=["rows", "rows and more", "not the table", "columns", "broadcast", "twice"],
+    ids=["rows", "rows and more", "not the table", "columns", "broadcast", "twice", "written", "added to"],
 )
 def test_what_is_read(params: str, ops: str, result: str, read: dict[int, int]) -> None:
     func, _ = outline(parse(f"func @main({params}) dims (n in 1..10000) {{\n  {ops}\n  return({result})\n}}\n"))

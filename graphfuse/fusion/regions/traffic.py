@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable, Iterator, Sequence
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.regions.dataflow import IN_MEMORY, Dataflow, is_in_place
+from graphfuse.fusion.regions.dataflow import IN_MEMORY, Dataflow, is_in_place, root_of
 from graphfuse.ir.core import Op, Trait, Value
 from graphfuse.ir.types import Tensor
 from graphfuse.symbolic import Dim, Ranges, is_at_most, minimum, symbols
@@ -61,9 +61,10 @@ def bytes_read_by(region: Op, ranges: Ranges) -> Dim:
     flow = Dataflow(region.body)
     work = [op for op in region.body.ops if op.has(Trait.TERMINATOR) or is_work(flow, op)]
     found = bytes_read(flow, work, ranges)
+    only_written = {root_of(op.operands[0]) for op in work if is_in_place(op)} - found.keys()
     total: Dim = 0
     for v in region.body.params.values:
-        if isinstance(v.type, Tensor) and flow.uses.get(v):
+        if isinstance(v.type, Tensor) and flow.uses.get(v) and v not in only_written:
             read = found.get(v, v.type.nbytes)  # in a body of an op, nobody knows how much
             total += read if symbols(read) <= ranges.keys() else v.type.nbytes
     return total
