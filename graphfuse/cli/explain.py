@@ -54,10 +54,11 @@ def _nodes(model: Path) -> list[str]:
 
 def _known(name: str, kernels: Sequence[tuple[str, list[str]]], reasons: Sequence[Row], nodes: Sequence[str]) -> str:
     """An operator of that name, or a node that became none; one may leave out what comes behind the node's."""
-    names = dict.fromkeys([*(o for _, ops in kernels for o in ops), *(r["operator"] for r in reasons), *nodes])
+    names = dict.fromkeys([*(o for _, ops in kernels for o in ops), *(r["operator"] for r in reasons)])
     found = [n for n in names if n == name] or [n for n in names if n.rpartition(".")[0] == name]
-    if found:
-        return found[0]
+    if found or name in nodes:
+        return found[0] if found else name
+    names |= dict.fromkeys(nodes)
     near = difflib.get_close_matches(name, names, 3, 0.4)
     raise UsageError(f"no operator {name!r}: expected one of the model's, such as {', '.join(near or list(names)[:3])}")
 

@@ -9,10 +9,11 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,8 +103,10 @@ def command(
         raise UsageError(f"{given.model} is an artifact: expected an ONNX model")
     if against == "onnxruntime":
         require_onnxruntime()
-    search = Search(given, when, against or AGAINST[not is_installed()], time.monotonic() + seconds)
-    found = search.run(read_archive(inputs) if inputs else {}, seed)
+    fed = read_archive(inputs) if inputs else {}
+    with _noted() as note:
+        search = Search(given, when, against or AGAINST[not is_installed()], time.monotonic() + seconds, note)
+        found = search.run(fed, seed)
     from graphfuse.frontends.onnx.part import save
 
     save(found.model, output)
@@ -118,11 +121,23 @@ def command(
         return
     size = sum(v.nbytes for v in found.feed.values())
     echo(f"{output}: {len(ops)} of {search.count} nodes ({', '.join(ops[:8])}{', ...' * (len(ops) > 8)})")
-    echo(f"{archive}: {len(found.feed)} inputs, {nbytes_text(size)}")
+    echo(f"{archive}: {len(found.feed)} input{'s' * (len(found.feed) != 1)}, {nbytes_text(size)}")
     if not search.is_complete:
         echo(f"stopped after {seconds:g} s: more may be left out (--seconds)")
     echo(f"it fails: {found.failure.said}")
     echo(f"again: {again}")
+
+
+@contextlib.contextmanager
+def _noted() -> Generator[Callable[[str], None]]:
+    """A line on stderr, on a terminal only; no thread draws it, as processes are forked."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    try:
+        yield lambda text: click.echo(f"\r\x1b[2Kreducing: {text}", nl=False, err=True)
+    finally:
+        click.echo("\r\x1b[2K", nl=False, err=True)
 
 
 @dataclass(frozen=True)
@@ -143,6 +158,8 @@ class Search:
     against: str
     end: float
     """When to stop, on the monotonic clock."""
+    note: Callable[[str], None]
+    """Called with what is done."""
     tries: int = 0
     count: int = 0
     """Nodes of the whole."""
@@ -259,6 +276,7 @@ class Search:
         is_same = isinstance(failure, Failure) and failure.kind == self._failure.kind
         if made is not None and isinstance(failure, Failure) and is_same:
             self._best = Found(*made, failure)
+            self.note(f"{len(choice.nodes)} of {self.count} nodes, {self.tries} tries")
         self._tried[choice] = is_same
         return is_same
 
