@@ -169,8 +169,8 @@ class _Formatter:
         self._flush()
         self._blank(blank)
         last = line.pieces[-1] if line.pieces else None
-        end = last.end - line.start if last is not None and not last.is_comment else 0
-        self._out.append(_stripped(line.raw, end))
+        token = last.end - line.start if last is not None and not last.is_comment else 0
+        self._out.append(_stripped(line.raw, last, token))
         if line.directive is not None:
             self._s = branch(line.directive, self._branches, self._s, _State.copy)
         for item in items:
@@ -346,7 +346,7 @@ class _Formatter:
                 out += "  " if ends and tokens else item.gap
             out += item.text
             self._bracket(item, len(out) - out.rfind("\n") - 1, indent, hangs=item is tokens[-1] if tokens else False)
-        return _stripped(out) if items[-1].piece.is_comment else out
+        return _stripped(out, items[-1].piece) if items[-1].piece.is_comment else out
 
     def _bracket(self, item: Item, column: int, indent: int, *, hangs: bool = False) -> None:
         brackets = self._s.brackets
@@ -406,11 +406,14 @@ _LOOSE = {
 """What infix operators add to that: those that bind loosest are the best ends."""
 
 
-def _stripped(line: str, start: int = 0) -> str:
-    """Without blanks at the end, from `start` on, unless a backslash would then join lines."""
+def _stripped(line: str, last: Piece | None, start: int = 0) -> str:
+    """Without blanks at the end, from `start` on, unless a backslash would then join lines; `last` stands there."""
     # a comment that is never closed has the line ends behind it
-    out = line[:start] + line[start:].rstrip(f"{_BLANKS}\n")
-    return line.rstrip("\n") if out.endswith("\\") else out
+    is_open = last is not None and last.kind == "open_comment"
+    out = line[:start] + line[start:].rstrip(f"{_BLANKS}\n" if is_open else _BLANKS)
+    if not out.endswith("\\"):
+        return out
+    return line.rstrip("\n") if is_open else line
 
 
 def _moved(comment: str, by: int) -> str:

@@ -298,7 +298,7 @@ class Spacer:
             role = "for" if s.head == "for" else "head"
         elif text == "(" and behind == "mask?":
             role = "mask"
-        elif text == "(" and (behind == "name" or word in _LIKE_CALLS or word == ">"):
+        elif text == "(" and (behind == "name" or word in _LIKE_CALLS or (behind, word) == ("close", ">")):
             role = "call" if s.brackets else "params"
         else:
             role = "group"
@@ -400,7 +400,7 @@ def _find_short_blocks(items: list[Item]) -> None:
             ends += ends > 0 or (item.role == ";" and not item.depth)
 
 
-@functools.cache
+@functools.lru_cache(4096)
 def _stay_apart(a: str, b: str) -> bool:
     """Whether two tokens without a blank between them are still the same two."""
     if a.endswith(".") and b.startswith("."):
