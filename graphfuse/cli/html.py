@@ -40,7 +40,7 @@ def page(title: str, facts: Mapping[str, Any], made: Made) -> str:
     frame = PAGE.replace("{title}", escape(title)).replace("/* kinds */", STYLE).replace("<!-- shapes -->", DEFINITIONS)
     room = PAGE_BYTES - len(frame.encode()) - _size(front)
     lines, bodies = rows.within(int(_ROWS * room))
-    room -= _size(lines) + _size(bodies) + len("</div></details>") * len(lines) + 1000
+    room -= rows.size(lines, bodies)
     graph = _graph(facts, made, anchors, room - _TEXTS)
     room -= _size(graph)
     reasons = _reasons(facts["not_fused"], (room - _TEXTS) // 3)

@@ -30,7 +30,9 @@ def edge_types(executable: Executable, dims: Mapping[str, int] | None = None) ->
     """
     edges = edge_results(executable)
     inputs = {f"input {s.name}": executable.signature.text(s) for s in executable.signature.inputs}
-    results = _results(executable, choose_dims(executable, dims))
+    results: dict[int, list[str]] = {}
+    with contextlib.suppress(GraphfuseError):  # of IR that is none
+        results = _results(executable, choose_dims(executable, dims))
 
     def text(a: int | str, numbers: Sequence[int]) -> str:
         if isinstance(a, str):
@@ -50,7 +52,7 @@ def _results(executable: Executable, values: Mapping[str, int]) -> dict[int, lis
     made: dict[str, list[str]] = {}
     for at, line in enumerate(lines):
         if m := _REGION.match(line):
-            end = next((text for text in lines[at:] if text.startswith(f"{m[1]}}} : ")), "")
+            end = next((lines[i] for i in range(at, len(lines)) if lines[i].startswith(f"{m[1]}}} : ")), "")
             made.setdefault(m[2], []).append(end.partition("} : ")[2])
     return {
         i: _types(mine.pop(0), executable.signature, values)

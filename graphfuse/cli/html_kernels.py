@@ -21,6 +21,7 @@ SLOWEST = 3
 _FROM = 44
 """Columns of the first line's label."""
 LEFT_OUT = "Some IR and assembly is left out, as the page would be too large: graphfuse compile --emit has all."
+NO_BODY = "<p>Left out, as the page would be too large: graphfuse explain has it.</p>"
 TEXTS = ("region", "block IR", "assembly")
 
 Name = int | str
@@ -53,8 +54,13 @@ class KernelRows:
     def within(self, room: int) -> tuple[list[str], list[str]]:
         """The first lines of kernels and what a click shows of them, the slowest first, in so many bytes."""
         lines, _ = within([line + _END for line in self._lines], room)
-        bodies, _ = within(self._bodies, room - sum(len(line.encode()) for line in lines))
+        left = room - sum(len(line.encode()) + len(_END) for line in self._lines[: len(lines)])
+        bodies, _ = within(self._bodies, left)
         return self._lines[: len(lines)], bodies[: len(lines)]
+
+    def size(self, lines: Sequence[str], bodies: Sequence[str]) -> int:
+        """Bytes of all that is there without the texts."""
+        return len("\n".join(self.markup(lines, bodies, 0)).encode()) + len(LEFT_OUT)
 
     def markup(self, lines: Sequence[str], bodies: Sequence[str], room: int) -> list[str]:
         """Head and rows; the slowest have their texts, as far as there is `room` for so many bytes."""
@@ -70,7 +76,7 @@ class KernelRows:
                     kept |= {(row, i) for i in shown}
         rows = [f'<div class="{"timed" if self._whole else "untimed"}">', self._head]
         for row, line in enumerate(lines):
-            body = bodies[row] if row < len(bodies) else "<p>The graph has its neighbours.</p>"
+            body = bodies[row] if row < len(bodies) else NO_BODY
             mine = texts[row] if row < len(texts) else []
             shown = (
                 folded(what, text) for i, (what, text) in enumerate(zip(TEXTS, mine, strict=False)) if (row, i) in kept

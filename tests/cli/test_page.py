@@ -16,7 +16,7 @@ from graphfuse.cli import main
 from graphfuse.cli.html import PAGE_BYTES
 from graphfuse.cli.html_code import MOST_ASSEMBLED, assembly, edge_types
 from graphfuse.cli.html_graph import layered, layers, representatives
-from graphfuse.cli.html_kernels import KernelRows, Made
+from graphfuse.cli.html_kernels import NO_BODY, KernelRows, Made
 from graphfuse.cli.html_text import Anchors, short
 from graphfuse.runtime import gfx
 from graphfuse.runtime.report import edges, kernel_costs
@@ -168,6 +168,25 @@ def test_texts_that_would_make_a_page_too_large_are_left_out():
     assert kept == [0, 1, 2, 3]
     assert [len(part) for part in rows.within(len(lines[0]) + 20)] == [1, 0], "neighbours come behind rows"
     assert "And 2 more." in "".join(rows.markup(lines[:1], [], 0))
+
+
+def test_rows_without_a_body_are_counted():
+    """And say so."""
+    steps = [
+        {"step": i, "kernel": f"k{i}", "kind": "", "label": "n", "grid": "1", "flops": 0, "bytes_read": 9 - i,
+         "bytes_written": 0}
+        for i in range(3)
+    ]  # fmt: skip
+    rows = KernelRows(kernel_costs(steps), {"steps": steps, "not_fused": []}, Made(), Anchors(["k0", "k1", "k2"]))
+    lines, bodies = rows.within(1 << 20)
+    text = "\n".join(rows.markup(lines, bodies[:1], 0))
+    assert text.count(NO_BODY) == 2 and 0 <= rows.size(lines, bodies[:1]) - len(text) < 200
+
+
+def test_ir_that_cannot_be_read_has_no_types(products):
+    made = graphfuse.compile(products).executable
+    broken = replace(made, ir={**made.ir, "regions": made.ir["regions"].replace("} : tensor<", "} : tensor<?")})
+    assert list(edge_types(broken)) == edges(made)
 
 
 def test_html_escapes_names(tmp_path):

@@ -96,10 +96,6 @@ class Whole:
         made = (o for o in made if o not in self.infos or self.infos[o].type.HasField("tensor_type"))
         return Choice(tuple(range(len(self.nodes))), frozenset(made))
 
-    def title(self, nodes: Sequence[int]) -> str:
-        """`MatMul a, Relu`."""
-        return ", ".join(f"{self.nodes[i].op_type} {self.nodes[i].name}".strip() for i in nodes)
-
     def part(self, choice: Choice) -> tuple[onnx.ModelProto, dict[str, Array]] | None:
         """The model, and the values of its inputs; None where something that it reads is not known."""
         made = {o for i in choice.nodes for o in self.nodes[i].output if o}
@@ -129,7 +125,8 @@ class Whole:
             else:
                 feed[name] = value
                 out.graph.input.append(self._info(name, value, sizes, static=choice.static))
-        left = [o for i in choice.nodes for o in self._results(i, made, choice)]
+        inside = {name for i in choice.nodes for name in self._reads[i] if name in made}
+        left = [o for i in choice.nodes for o in self._results(i, inside, choice)]
         out.graph.output.extend(self._output(o, static=choice.static) for o in dict.fromkeys(left))
         return (out, feed) if left else None
 
@@ -139,10 +136,9 @@ class Whole:
         found = ((n, self._value(n)) for n in names)
         return [n for n, v in found if v is not None and v.size > DECIDING_ELEMENTS and v.dtype.kind not in "iubOUS"]
 
-    def _results(self, i: int, made: set[str], choice: Choice) -> list[str]:
-        """Which results of a node are outputs: what others of the whole read of it, but no node of the part."""
+    def _results(self, i: int, inside: Collection[str], choice: Choice) -> list[str]:
+        """Which results of a node are outputs: what others of the whole read of it, and none `inside` of the part."""
         mine = [o for o in self.nodes[i].output if o]
-        inside = {name for n in choice.nodes for name in self._reads[n] if name in made}
         used = [o for o in mine if o in self._read or o in self.outputs] or mine
         return [o for o in used if o not in inside or o in choice.outputs]
 
