@@ -181,9 +181,18 @@ def _prepare(server: Server, params: lsp.PrepareRenameParams) -> lsp.Range:
     document = server.document(params.text_document.uri)
     try:
         _, place = renamable(document.index, *document.position(params.position))
+        _of_this_file(server, document, place)
     except UsageError as e:
         raise JsonRpcException(e.message, _REFUSED) from None
     return document.range(place)
+
+
+def _of_this_file(server: Server, document: Document, place: Place) -> None:
+    """Refuse to rename what another open source has from this one."""
+    for other in server.documents.values():
+        uses = (u for d in other.index.declared for u in d.uses if other is not document and u.start == place.start)
+        if any(Path(use.file).resolve() == Path(document.file).resolve() for use in uses):
+            raise UsageError(f"rename: expected a name of this file alone, found one that {other.file} has, too")
 
 
 def _rename(server: Server, params: lsp.RenameParams) -> lsp.WorkspaceEdit:
@@ -191,6 +200,8 @@ def _rename(server: Server, params: lsp.RenameParams) -> lsp.WorkspaceEdit:
     document = server.document(uri)
     try:
         places = renamed(document.index, *document.position(params.position), params.new_name)
+        for place in places:
+            _of_this_file(server, document, place)
     except UsageError as e:
         raise JsonRpcException(e.message, _REFUSED) from None
     edits = [lsp.TextEdit(document.range(place), params.new_name) for place in places]

@@ -53,11 +53,11 @@ def spelled(text):
     return [t.text for t in tokenize(Source("", text), Reporter())]
 
 
-@pytest.mark.parametrize("block", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, 25))])
+@pytest.mark.parametrize("block", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, 40))])
 def test_any_file(editor, tmp_path, block):
     path = tmp_path / "any.tc"
     editor.open(path, "")
-    for seed in range(40 * block, 40 * (block + 1)):
+    for seed in range(25 * block, 25 * (block + 1)):
         rng = random.Random(seed)
         text = rng.choice((with_other_tokens, with_other_tokens, mutated))(rng)
         text = text.encode(errors="replace").decode()
@@ -75,6 +75,7 @@ def test_any_file(editor, tmp_path, block):
             raise
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("source", SOURCES[3:], ids=lambda s: s.split(maxsplit=8)[2])
 def test_a_renamed_source_means_the_same(editor, tmp_path, source):
     """Every name of the gallery renamed to a new one: diagnostics stay what they are, but for the name."""

@@ -267,6 +267,20 @@ def test_renaming_what_macros_name(editor, folder):
         editor.at("rename", path, *where(text, "other = 1"), newName="more")
 
 
+def test_what_an_open_source_has_from_a_header_keeps_its_name_there(editor, folder):
+    header, user = folder / "shared.h", folder / "user.tc"
+    text = "float twice(float x) { return 2 * x; }\nfloat thrice(float x) { return 3 * x; }\n"
+    header.write_text(text)
+    editor.open(user, '#include "shared.h"\n__global__ void k(float *p) { *p = twice(*p); }\n')
+    editor.open(header, text)
+    for method, more in (("prepareRename", {}), ("rename", {"newName": "double_of"})):
+        with pytest.raises(RefusedError, match="expected a name of this file alone, found one that .*user.tc has, too"):
+            editor.at(method, header, *where(text, "twice"), **more)
+    editor.tell("textDocument/didClose", {"textDocument": {"uri": user.as_uri()}})
+    (edits,) = editor.at("rename", header, *where(text, "twice"), newName="double_of")["changes"].values()
+    assert applied(text, edits) == text.replace("twice", "double_of")
+
+
 def test_symbols(editor, shown):
     path, text = shown
     found = editor.about("documentSymbol", path)

@@ -67,6 +67,7 @@ def test_there_are_sources():
     assert len(CASES) > 20
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize(("text", "defines"), CASES)
 def test_a_declaration_with_an_error_is_one_error(text, defines):
     places = {d.at: at for at, d in declared(text, defines) if d.at.origin is None and at.origin is None}
