@@ -65,6 +65,23 @@ func @branches(%w: ptr<f32>, %x: ptr<f32>, %g: ptr<f32>, %out: ptr<f32>) {consta
   }
   return()
 }
+
+// what a branch gives is read behind it: the wait is in front
+layout #l0 = 64 linear {lane = [[1], [2], [4], [8], [16]], warp = [[32], [0]]}
+func @chosen(%w: ptr<f32>, %x: ptr<f32>, %out: ptr<f32>, %n: i64) {constants = [0], grid = 1, trigger = "early", warps = 4} {
+  %z = block.const() {elem = i64, value = 0} : i64
+  %c = block.eq(%n, %z) : bool
+  %b = if(%c) do () {
+    %a = block.load_view(%w, %z) {layout = #l0, shape = [64], strides = [1]} : tile<64xf32, #l0>
+    yield(%a)
+  } do () {
+    %a = block.load_view(%x, %z) {layout = #l0, shape = [64], strides = [1]} : tile<64xf32, #l0>
+    yield(%a)
+  } : tile<64xf32, #l0>
+  %d = block.exp(%b) : tile<64xf32, #l0>
+  block.store_view(%out, %z, %d) {strides = [1]}
+  return()
+}
 // -----
 layout #l0 = 64 linear {lane = [[1], [2], [4], [8], [16]], warp = [[32], [0]]}
 func @late(%w: ptr<f32>, %x: ptr<f32>, %out: ptr<f32>, %n: i64) {constants = [0], grid = 1, trigger = "late", warps = 4} {
@@ -135,5 +152,23 @@ func @branches(%w: ptr<f32>, %x: ptr<f32>, %g: ptr<f32>, %out: ptr<f32>) {consta
     gpu.next_launch()
     yield()
   }
+  return()
+}
+
+layout #l0 = 64 linear {lane = [[1], [2], [4], [8], [16]], warp = [[32], [0]]}
+func @chosen(%w: ptr<f32>, %x: ptr<f32>, %out: ptr<f32>, %n: i64) {constants = [0], grid = 1, trigger = "early", warps = 4} {
+  %z = block.const() {elem = i64, value = 0} : i64
+  %c = block.eq(%n, %z) : bool
+  gpu.wait_launches()
+  gpu.next_launch()
+  %b = if(%c) do () {
+    %a = block.load_view(%w, %z) {layout = #l0, shape = [64], strides = [1]} : tile<64xf32, #l0>
+    yield(%a)
+  } do () {
+    %a_0 = block.load_view(%x, %z) {layout = #l0, shape = [64], strides = [1]} : tile<64xf32, #l0>
+    yield(%a_0)
+  } : tile<64xf32, #l0>
+  %d = block.exp(%b) : tile<64xf32, #l0>
+  block.store_view(%out, %z, %d) {strides = [1]}
   return()
 }

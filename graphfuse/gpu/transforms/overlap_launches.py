@@ -177,13 +177,16 @@ class _Overlap:
         return [*made[:at], gpu.next_launch(), *made[at:]]
 
     def _with_wait(self, ops: Sequence[Op], wait: Sequence[Op]) -> list[Op]:
-        """Ops with a wait where the first needs it, behind what may come before; in each branch if that is an `if`."""
+        """Ops with a wait where the first needs it, behind what may come before.
+
+        If that is an `if` without results, as parts of a launch are, it is in each branch.
+        """
         first = next((i for i, op in enumerate(ops) if self._touches(op)), len(ops))
         before, after = [*ops[:first]], [*ops[first:]]
         for op in self._movable(after):
             before.append(op)
             after.remove(op)
-        if not after or after[0].kind is not control.if_:
+        if not after or after[0].kind is not control.if_ or after[0].types:
             return [*before, *wait, *after]
         branches = tuple(
             Block(body.params, (*self._with_wait(body.ops[:-1], wait), body.terminator)) for body in after[0].bodies
