@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -56,7 +58,7 @@ class Lines:
         self.rows = self.text.split("\n")
         self.ending = (re.search(r"\r?\n|\r", text) or ["\n"])[0]
         self._unit = unit
-        self._starts: list[int] = []
+        self._starts = [0, *itertools.accumulate(len(row) + 1 for row in self.rows)]
 
     def column(self, line: int, units: int) -> int:
         """A column in characters; past the end of a line it is the end."""
@@ -82,11 +84,9 @@ class Lines:
 
     def offset(self, line: int, column: int) -> int:
         """The offset in `text` of a column of characters; past the last line it is the end."""
-        if not self._starts:
-            self._starts = [0, *(m.end() for m in re.finditer("\n", self.text))]
-        return self._starts[line] + column if line < len(self._starts) else len(self.text)
+        return min(self._starts[line] + column if line < len(self.rows) else len(self.text), len(self.text))
 
     def position(self, offset: int) -> tuple[int, int]:
         """The line and the column of an offset in `text`."""
-        line = self.text.count("\n", 0, offset)
-        return line, offset - self.text.rfind("\n", 0, offset) - 1
+        line = bisect.bisect_right(self._starts, offset) - 1
+        return line, offset - self._starts[line]
