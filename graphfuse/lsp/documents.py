@@ -45,6 +45,7 @@ class Document:
 
     def __init__(self, path: Path, text: str, unit: str) -> None:
         self.file = str(path)
+        self.unit = unit
         self.lines = Lines(text, unit)
         self.index = Index(self.file)
         self.read = False
@@ -60,6 +61,13 @@ class Document:
     def mention(self, at: lsp.Position) -> Mention | None:
         """The name at a position."""
         return self.index.at(*self.position(at))
+
+    def include_of(self, file: str) -> Place:
+        """The line that includes a file, itself or by others; the first one where that cannot be told."""
+        rows = [(i, m) for i, row in enumerate(self.lines.rows) if (m := INCLUDE.match(row)) is not None]
+        named = [(i, m) for i, m in rows if Path(self.file).parent / m["name"] == Path(file)]
+        line, match = (named or rows or [(0, None)])[0]
+        return Place(self.file, line, 0, line, match.end() if match is not None else 0)
 
     def included(self, at: lsp.Position) -> Place | None:
         """The beginning of the file that the line at a position includes."""
@@ -89,6 +97,27 @@ def path_of(uri: str) -> Path:
 def own(document: Document) -> list[Diagnostic]:
     """The findings in the source itself."""
     return [d for d in document.index.diagnostics if d.span is None or d.span.source.name == document.file]
+
+
+def diagnostics(document: Document, uri: str) -> list[lsp.Diagnostic]:
+    """What was found, that in included files where they are included."""
+    out = [diagnostic(d, uri, document) for d in own(document)]
+    for found in document.index.diagnostics:
+        if found.span is not None and found.span.source.name != document.file:
+            source, place = found.span.source, place_of(found.span)
+            shown = lsp.Diagnostic(
+                range=_visible(document.range(document.include_of(source.name))),
+                message=f"{Path(source.name).name}:{place.line + 1}: {found.message}",
+                severity=_SEVERITY[found.severity],
+                code=found.code,
+                source="graphfuse",
+            )
+            if exists(Path(source.name)):  # not what a macro of the settings says
+                there = Document(Path(source.name), source.text, document.unit)
+                location = lsp.Location(Path(source.name).resolve().as_uri(), there.range(place))
+                shown.related_information = [lsp.DiagnosticRelatedInformation(location, found.message)]
+            out.append(shown)
+    return out
 
 
 def diagnostic(found: Diagnostic, uri: str, document: Document) -> lsp.Diagnostic:

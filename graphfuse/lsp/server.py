@@ -15,7 +15,7 @@ from graphfuse.errors import FileError, UsageError
 from graphfuse.files import read_source
 from graphfuse.frontends.tc.format import format_edits
 from graphfuse.lsp.complete import call_around, choices
-from graphfuse.lsp.documents import NOWHERE, Document, diagnostic, fixes, item, own, path_of, symbols
+from graphfuse.lsp.documents import NOWHERE, Document, diagnostics, fixes, item, path_of, symbols
 from graphfuse.lsp.index import Defined, Index, index
 from graphfuse.lsp.rename import renamable, renamed
 from graphfuse.lsp.settings import defines_for
@@ -75,7 +75,7 @@ class Server(LanguageServer):
             )
         document.read = True
         self.documents[uri] = document
-        shown = [*trouble, *(diagnostic(d, uri, document) for d in own(document))]
+        shown = [*trouble, *diagnostics(document, uri)]
         version = self.workspace.get_text_document(uri).version
         self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, shown, version))
         return document

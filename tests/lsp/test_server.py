@@ -281,6 +281,28 @@ def test_what_an_open_source_has_from_a_header_keeps_its_name_there(editor, fold
     assert applied(text, edits) == text.replace("twice", "double_of")
 
 
+def test_what_is_wrong_in_a_header_is_shown_where_it_is_included(editor, folder):
+    header, user = folder / "wrong.h", folder / "includes.tc"
+    header.write_text("/* \U0001d54f */ flaot twice(float x) { return 2 * x; }\n")
+    text = (
+        '#define N 3\n#include "sizes.h"\n  #include "wrong.h"\n__global__ void k(float *p) { *p = twice(*p) + N; }\n'
+    )
+    (error,) = editor.open(user, text)
+    assert error["message"] == "wrong.h:1: type 'flaot' is not defined; did you mean 'float'?"
+    assert error["range"] == {"start": {"line": 2, "character": 0}, "end": {"line": 2, "character": 20}}
+    (there,) = error["relatedInformation"]
+    assert there["location"]["uri"] == header.as_uri()
+    assert there["location"]["range"] == {"start": {"line": 0, "character": 9}, "end": {"line": 0, "character": 14}}
+    everywhere = {"start": {"line": 0, "character": 0}, "end": {"line": 9, "character": 0}}
+    assert editor.about("codeAction", user, range=everywhere, context={"diagnostics": []}) == []
+
+
+def test_what_is_wrong_in_a_macro_of_the_settings(editor, tmp_path):
+    (tmp_path / ".tritonc.json").write_text(json.dumps({"defines": {"N": "/* 3"}}))
+    found = editor.open(tmp_path / "k.tc", "__global__ void k(float *p) { *p = 3 N; }\n")
+    assert "-DN:1: comment is never closed: expected '*/' before the end of the file" in [d["message"] for d in found]
+
+
 def test_symbols(editor, shown):
     path, text = shown
     found = editor.about("documentSymbol", path)
