@@ -25,6 +25,7 @@ from graphfuse.fusion.products.search_rows import search_rows
 from graphfuse.fusion.products.split_columns import cut_columns
 from graphfuse.fusion.products.split_keys import keys_in_parts
 from graphfuse.fusion.products.split_long_sums import share_sums
+from graphfuse.fusion.products.turn_weights import turned_weights
 from graphfuse.fusion.regions.copy_scattered import copy_scattered
 from graphfuse.fusion.regions.launch_together import launched_together
 from graphfuse.fusion.regions.vectors_again import made_by_products
@@ -61,6 +62,12 @@ def split_long_sums(func: Func, *, target: str = "", strict: bool = False) -> Fu
     machine = _machine(target)
     share = MOST_SPLIT if machine.has_wgmma else 1
     return share_sums(func, machine.multiprocessors, share, sum_parts(machine), strict=strict)
+
+
+@passing("graph", after=("merge-contractions", "simplify-movement"))
+def turn_weights(func: Func) -> Func:
+    """Lay known matrices of products that may have one row along what is summed."""
+    return turned_weights(func, ranges_of(func))
 
 
 @passing("graph", after=("merge-contractions", "simplify-movement"))
@@ -135,4 +142,4 @@ def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:
     few = (join_heads,) if strict else (join_heads, split_keys.given(target=text))
     # as late: equal memory that nobody has written is not one
     scattered = few_updates.given(target=text), whole_scatters.given(target=text), copy_scattered
-    return (*passes, *pixels, *norms, *cuts, *searches, *parts, *aligned, own_masks, *few, *scattered)
+    return (*passes, *pixels, *norms, turn_weights, *cuts, *searches, *parts, *aligned, own_masks, *few, *scattered)
