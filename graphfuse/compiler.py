@@ -45,7 +45,7 @@ from graphfuse.ir.rewrite import dead_code, rebuild
 from graphfuse.ir.types import Ptr
 from graphfuse.knobs import Options, settings
 from graphfuse.pipelines import graph_passes, launch_passes, partition, partitioned, region_passes
-from graphfuse.symbolic import Dim
+from graphfuse.symbolic import Dim, Ranges
 from graphfuse.targets import Target
 from graphfuse.targets.backend import Backend, Stages, backend_of
 from graphfuse.targets.generated import Generated
@@ -115,11 +115,19 @@ def _lowered(
     """With the block function of each region."""
     region_ops = {str(op.attrs["kernel"]): op for op in regions_of(regions.body)}
     ranges = ranges_of(regions)
+    within: dict[str, Ranges] = dict.fromkeys(region_ops, ranges)
+    versions: dict[str, list[tuple[str, Dim]]] = {}
+    for name, op in [*region_ops.items()]:
+        for version in backend.versions(op, ranges):
+            other = f"{name}_{version.suffix}"
+            versions.setdefault(name, []).append((other, version.holds))
+            region_ops[other], within[other] = version.region, version.ranges
 
     def lowered(name: str, machine: Machine, schedule: str = "") -> Func:
         op = region_ops[name]
         op = replace(op, attrs={**op.attrs, "schedule": schedule}) if schedule else op
-        kernel = backend.lower_region(op, name, ranges, machine.exact if options.numerics == "strict" else machine)
+        exact = machine.exact if options.numerics == "strict" else machine
+        kernel = backend.lower_region(op, name, within[name], exact)
         if pairs := over_pairs(op):
             overlap = tuple((operand, len(op.operands) + result) for operand, result in pairs)
             kernel = replace(kernel, attrs={**kernel.attrs, "inplace": overlap})
@@ -137,7 +145,7 @@ def _lowered(
     ledger += [
         Decision("mask", name, fused=False, reason=str(f.attrs[MASK])) for name, f in kernels.items() if MASK in f.attrs
     ]
-    return Stages(func, regions, ledger, kernels, region_ops, lowered, seconds, shared)
+    return Stages(func, regions, ledger, kernels, region_ops, lowered, seconds, shared, versions)
 
 
 def without_checks(func: Func) -> Func:
@@ -218,13 +226,14 @@ def _weight(name: str, dense: Dense) -> Weight:
 
 
 def _planned(done: Stages) -> Planned:
-    return plan(dead_code(done.regions), {name: _call(f) for name, f in done.kernels.items()})
+    def call(name: str) -> KernelCall:
+        func = done.kernels[name]
+        pointers = sum(isinstance(v.type, Ptr) for v in func.params)
+        symbols = tuple(v.hint for v in func.params[pointers:])
+        versions = tuple((other, call(other), holds) for other, holds in done.versions.get(name, ()))
+        return KernelCall(symbols, attr_dim(func, "grid"), attr_dim(func, "work"), versions)
 
-
-def _call(func: Func) -> KernelCall:
-    pointers = sum(isinstance(v.type, Ptr) for v in func.params)
-    symbols = tuple(v.hint for v in func.params[pointers:])
-    return KernelCall(symbols, attr_dim(func, "grid"), attr_dim(func, "work"))
+    return plan(dead_code(done.regions), {name: call(name) for name in done.kernels})
 
 
 def _meta(name: str, func: Func, done: Stages, made: Generated) -> KernelMeta:

@@ -11,6 +11,7 @@ from graphfuse.blockgen.numerics import apply_numerics
 from graphfuse.cpu import lower as cpu
 from graphfuse.cpu.graph_passes import graph_passes
 from graphfuse.cpu.lower import cpu_passes
+from graphfuse.fusion.regions.few_rows import Version
 from graphfuse.fusion.regions.plan import COPIED_BYTES
 from graphfuse.fusion.regions.rules import Rules
 from graphfuse.ir.core import Func, Op
@@ -52,6 +53,11 @@ class Backend:
     def lower_region(self, region: Op, name: str, ranges: Ranges, machine: Machine) -> Func:
         """By the emitters for CPUs."""
         return lower_region(region, name, ranges, machine, EMITTERS)
+
+    def versions(self, region: Op, ranges: Ranges) -> Sequence[Version]:
+        """None: tiles are as good for any number of rows."""
+        del region, ranges
+        return ()
 
     def schedules(self, region: Op, ranges: Ranges) -> tuple[str, ...]:
         """Tiles."""

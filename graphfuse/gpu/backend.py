@@ -13,6 +13,7 @@ from graphfuse.blockgen.numerics import apply_numerics
 from graphfuse.dialects.gpu import WITHOUT_WGMMA
 from graphfuse.dialects.ranges import ranges_of
 from graphfuse.fusion.regions.compute_again import compute_again
+from graphfuse.fusion.regions.few_rows import Version, versions
 from graphfuse.fusion.regions.partition import Decision
 from graphfuse.fusion.regions.plan import written_inputs
 from graphfuse.fusion.regions.rules import Rules
@@ -104,6 +105,10 @@ class Backend:
             saved_together=saved_together(machine, ranges),
             why_not_graft=why_not_graft(loops, copies_tiles=machine.has_wgmma),
         )
+
+    def versions(self, region: Op, ranges: Ranges) -> Sequence[Version]:
+        """Of products for few rows."""
+        return versions(region, ranges)
 
     def lower_region(self, region: Op, name: str, ranges: Ranges, machine: Machine) -> Func:
         """By the emitters for GPUs."""

@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from typing import Protocol, cast
 
 from graphfuse.artifact import Plan
+from graphfuse.fusion.regions.few_rows import Version
 from graphfuse.fusion.regions.partition import Decision
 from graphfuse.fusion.regions.rules import Rules
 from graphfuse.ir.core import Func, Op
 from graphfuse.ir.passes import Pass
 from graphfuse.knobs import Numerics, Options
+from graphfuse.symbolic import Dim
 from graphfuse.targets.generated import Generated
 from graphfuse.targets.machine import Machine
 from graphfuse.targets.sharing import Sharing
@@ -47,6 +49,8 @@ class Stages:
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     shared: Sharing | None = None
     """With kernels of other parts of the program."""
+    versions: Mapping[str, Sequence[tuple[str, Dim]]] = field(default_factory=dict[str, "Sequence[tuple[str, Dim]]"])
+    """Of a kernel, those that are run for some shapes instead of it, with a dim that is 1 for these, else 0."""
 
 
 class Backend(Protocol):
@@ -84,6 +88,10 @@ class Backend(Protocol):
 
     def lower_region(self, region: Op, name: str, ranges: Ranges, machine: Machine) -> Func:
         """The block function that computes a region, on this machine or one like it."""
+        ...
+
+    def versions(self, region: Op, ranges: Ranges) -> Sequence[Version]:
+        """The same region for shapes that have kernels of their own."""
         ...
 
     def schedules(self, region: Op, ranges: Ranges) -> tuple[str, ...]:

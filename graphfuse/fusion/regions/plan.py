@@ -32,6 +32,8 @@ class KernelCall:
     symbols: tuple[str, ...]
     grid: Dim
     work: Dim
+    versions: tuple[tuple[str, KernelCall, Dim], ...] = ()
+    """Kernels that do the same for some shapes, and a dim that is 1 for these, else 0."""
 
 
 @dataclass
@@ -137,10 +139,13 @@ class _Planner:
                 self.now += top
         for number, result in over_pairs(op) if top else ():
             self.lie_over(op.results[result], read[number])
-        pointers = map(self.touch, (*read, *map(self.home, op.results)))
-        scalars = (Scalar(sym(name)) for name in call.symbols)
-        out.append(Step(kernel, (*pointers, *scalars), call.grid, call.work, op.loc.short if op.loc else ""))
-        self.now += top
+        general = 1 - sum((holds for *_, holds in call.versions), 0)
+        for name, version, holds in ((kernel, call, general), *call.versions):
+            pointers = map(self.touch, (*read, *map(self.home, op.results)))
+            scalars = (Scalar(sym(name)) for name in version.symbols)
+            label = op.loc.short if op.loc else ""
+            out.append(Step(name, (*pointers, *scalars), version.grid * holds, version.work, label))
+            self.now += top
 
     def lie_over(self, result: Value, operand: Pointer) -> None:
         """Where a result goes that may be where an operand is: there, or where it would be if inputs were written."""
