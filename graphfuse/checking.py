@@ -185,6 +185,8 @@ class GpuRunner:
         self, op: Op, operands: Sequence[Array], outputs: Sequence[Array], symbols: Mapping[str, int]
     ) -> Executable:
         name = str(op.attrs["kernel"])
+        versions = self._done.versions.get(name, ())
+        name = next((version for version, holds in versions if evaluate(holds, symbols)), name)
         func = self._done.kernels[name]
         elems = [tensor_of(v).elem.name for v in op.operands]
         inputs = [TensorSpec(f"in{i}", e, a.shape) for i, (e, a) in enumerate(zip(elems, operands, strict=True))]

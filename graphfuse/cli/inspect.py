@@ -100,7 +100,8 @@ def _show(artifact: Path, facts: dict[str, Any], made_up: Container[str]) -> Non
     built = f"{', '.join(facts['targets'])}, numerics {facts['meta'].get('numerics', 'eager')}"
     if (precision := facts["meta"].get("precision", "f32")) != "f32":
         built += f", precision {precision}"
-    echo(f"{artifact}: {built}, {facts['kernels']} kernels in {len(facts['steps'])} launches")
+    launches = sum(r["grid"] != "0" for r in facts["steps"])
+    echo(f"{artifact}: {built}, {facts['kernels']} kernels in {launches} launches")
     for kind in ("inputs", "outputs"):
         for spec in facts[kind]:
             echo(f"  {kind[:-1]:6} {spec_text(spec)}")

@@ -21,6 +21,8 @@ from graphfuse.symbolic import Dim, evaluate, parse_dim, solved, symbols
 
 _ORIGIN, _COSTS = ("step", "kernel", "kind", "label", "grid"), ("flops", "bytes_read", "bytes_written")
 """What the row of a step has: where it comes from, and what it takes."""
+_FORMULA = 40
+"""Letters of what is said in dims; what is longer is said as the number that it is there."""
 
 
 def given_dims(signature: Signature, dims: Mapping[str, int] | None) -> dict[str, int]:
@@ -59,8 +61,13 @@ def report(executable: Executable, dims: Mapping[str, int] | None = None) -> dic
     rows: list[dict[str, Any]] = []
     for i, leaf in enumerate(leaves):
         kernel = kernels[leaf.kernel]
-        origin = (i, kernel.name, kernel.kind, leaf.label or kernel.label, shown(leaf.grid))
-        costs = {key: _value(getattr(kernel, key), values) for key in _COSTS}
+        # kernels for other shapes have no programs here
+        programs = evaluate(leaf.grid, values) if symbols(leaf.grid) <= values.keys() else None
+        formula = shown(leaf.grid)
+        if programs == 0 or (programs is not None and len(formula) > _FORMULA):
+            formula = str(programs)
+        origin = (i, kernel.name, kernel.kind, leaf.label or kernel.label, formula)
+        costs = {key: 0 if programs == 0 else _value(getattr(kernel, key), values) for key in _COSTS}
         rows.append(dict(zip(_ORIGIN, origin, strict=True)) | costs)
     if executable.host is not None:
         rows = _host_rows(executable, executable.host)
