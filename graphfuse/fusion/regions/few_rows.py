@@ -47,15 +47,17 @@ class Version:
 def versions(region: Op, ranges: Ranges) -> list[Version]:
     """Of a region of products whose number of rows is not known, but may be few; none for others."""
     names = _of_rows(region)
-    if not 0 < len(names) <= MOST_SYMBOLS or any(ranges.get(n, (0, 0))[0] != 1 for n in names):
+    if not 0 < len(names) <= MOST_SYMBOLS or any(ranges.get(n, (0, 0))[0] < 1 for n in names):
         return []
     out: list[Version] = []
     for few in ("", *names):
         within = {n: min(FEW, ranges[n][1]) if n == few else 1 for n in names}
+        if any(high < ranges[n][0] for n, high in within.items()):
+            continue
         holds = product([_is_at_most(n, high) for n, high in within.items()])
         known = {n: high for n, high in within.items() if high == 1}
         left = {n: (r[0], within.get(n, r[1])) for n, r in ranges.items() if n not in known}
-        if few:  # and no single row
+        if out:  # and no single row
             holds = holds - out[0].holds
         out.append(Version(few or ONE, _Binder(known).made(region), left, holds))
     return out
