@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from graphfuse.compiler import Options, stages
 from graphfuse.dialects import control, graph
+from graphfuse.fusion.regions.dataflow import regions_of
 from graphfuse.ir.core import Builder, Func, Op, Params, Value
 from graphfuse.ir.types import F32, I64, Scalar, Tensor, scalar
 from graphfuse.ir.verifier import verify
@@ -75,10 +76,10 @@ class Attention:
 def compiled(attention: Attention, target: str = "cuda:sm_90a") -> tuple[Func, Op]:
     """The block function and its region."""
     done = stages(graph_of(attention), Target.parse(target), Options())
-    kinds = {name: str(op.attrs["kind"]) for name, op in done.region_ops.items()}
+    regions = {str(op.attrs["kernel"]): op for op in regions_of(done.regions.body)}
+    kinds = {name: str(op.attrs["kind"]) for name, op in regions.items()}
     assert list(kinds.values()) == ["attention"], f"one region of attention, not {kinds}"
-    (name,) = done.kernels
-    region = done.region_ops[name]
+    ((name, region),) = regions.items()  # that for any number of queries
     names = [v.hint for v in region.operands]
     assert names == [n for n, _, _ in attention.inputs], f"the kernel takes {names}"
     return done.kernels[name], region
