@@ -6,6 +6,7 @@ from graphfuse.blockgen.gpu_key_parts import key_parts
 from graphfuse.blockgen.gpu_product_costs import ProductCosts
 from graphfuse.blockgen.gpu_several_products import saved_together
 from graphfuse.blockgen.gpu_sum_parts import sum_parts
+from graphfuse.blockgen.gpu_tiles import VECTOR_BYTES
 from graphfuse.blockgen.gpu_wgmma_tile import MOST_SPLIT
 from graphfuse.blockgen.gpu_whole_scatter import columns_of
 from graphfuse.blockgen.lower import is_walk
@@ -67,7 +68,7 @@ def split_long_sums(func: Func, *, target: str = "", strict: bool = False) -> Fu
 @passing("graph", after=("merge-contractions", "simplify-movement"))
 def turn_weights(func: Func) -> Func:
     """Lay known matrices of products that may have one row along what is summed."""
-    return turned_weights(func, ranges_of(func))
+    return turned_weights(func, ranges_of(func), VECTOR_BYTES)
 
 
 @passing("graph", after=("merge-contractions", "simplify-movement"))

@@ -72,9 +72,10 @@ def under(body: Block, params: Params, values: Mapping[Value, Value] | None = No
     return copier.body(body, params)
 
 
-def inlined(block: Block, given: Sequence[Value]) -> tuple[Value, ...]:
-    """What a block gives for these operands: a visitor's replacement, whose ops `rebuild` places."""
+def inlined(block: Block, given: Sequence[Value], into: Builder | None = None) -> tuple[Value, ...]:
+    """What a block gives for these operands: a visitor's replacement, whose ops `rebuild` places, or placed `into`."""
     copier = Copier()
+    copier.builder = into or copier.builder
     copier.values.update(zip(block.params.values, given, strict=True))
     for op in block.ops[:-1]:
         copier.op(op)

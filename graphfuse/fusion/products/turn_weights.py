@@ -20,12 +20,9 @@ from graphfuse.ir.core import Func, Op, Value, remade, tensor_of
 from graphfuse.ir.rewrite import rebuild, use_counts
 from graphfuse.symbolic import Ranges, bounds, product
 
-VECTOR_BYTES = 16
-"""Of what a thread loads at once."""
 
-
-def turned_weights(func: Func, ranges: Ranges) -> Func:
-    """Turn the matrices of products whose number of rows may be one."""
+def turned_weights(func: Func, ranges: Ranges, vector_bytes: int) -> Func:
+    """Turn the matrices of products whose number of rows may be one, and whose rows will be whole vectors."""
     uses = use_counts(func)
 
     def visit(op: Op) -> Value | None:
@@ -37,7 +34,7 @@ def turned_weights(func: Func, ranges: Ranges) -> Func:
         if known is None or len(rhs) != 2 or uses[w] != 1 or not t.elem.is_float:
             return None
         k, n = rhs
-        if k in out or k not in lhs or n not in out or n in lhs or known.shape[0] * t.elem.bytes % VECTOR_BYTES:
+        if k in out or k not in lhs or n not in out or n in lhs or known.shape[0] * t.elem.bytes % vector_bytes:
             return None
         rows = product([d for c, d in zip(out, tensor_of(op.result).shape, strict=True) if c != n])
         if bounds(rows, ranges)[0] > 1:

@@ -16,15 +16,15 @@ much more than itself. Cost: one walk, and what `takes` does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from graphfuse.dialects import graph
 from graphfuse.fusion.regions.compute_again import FILLS, VIEWS
 from graphfuse.fusion.regions.dataflow import operands_inside
 from graphfuse.fusion.regions.outline import Kernels
-from graphfuse.ir.core import Block, Builder, Func, Op, Params, Trait, Value, tensor_of
-from graphfuse.ir.remake import Copier, Remaker
+from graphfuse.ir.core import Func, Op, Params, Trait, Value, tensor_of
+from graphfuse.ir.remake import Copier, Remaker, inlined
 from graphfuse.symbolic import typical
 
 KINDS = frozenset({"pointwise", "reduction"})
@@ -92,19 +92,9 @@ def _making(reader: Op, made: Mapping[Value, Op]) -> Op:
     copier = Copier()
     for p, v in zip(reader.body.params.values, reader.operands, strict=True):
         if v in made:
-            (copier.values[p],) = _placed(made[v].body, [at[w] for w in made[v].operands], copier.builder)
+            (copier.values[p],) = inlined(made[v].body, [at[w] for w in made[v].operands], copier.builder)
         else:
             copier.values[p] = at[v]
     for op in reader.body.ops:
         copier.op(op)
     return replace(reader, operands=operands, bodies=(copier.builder.block(params),))
-
-
-def _placed(body: Block, given: Sequence[Value], into: Builder) -> tuple[Value, ...]:
-    """What a block gives for these operands; its ops are placed."""
-    copier = Copier()
-    copier.builder = into
-    copier.values.update(zip(body.params.values, given, strict=True))
-    for op in body.ops[:-1]:
-        copier.op(op)
-    return tuple(map(copier.new, body.terminator.operands))
