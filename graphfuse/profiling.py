@@ -85,7 +85,8 @@ def by_kernel(model: CompiledModel, runs: Runs, dims: Mapping[str, int], peaks: 
         least = [peaks.bound_us(r["bytes_read"] + r["bytes_written"], r["flops"]) for r in rows]
         rows = [{**r, "bound_us": us} for r, us in zip(rows, least, strict=True)]
     found: list[KernelTime] = []
-    for k in kernel_costs(rows):
+    launched = [r for r in rows if r.get("grid") != "0"]  # others are kernels for other shapes
+    for k in kernel_costs(launched):
         median, p90, p99 = np.percentile(runs.us[:, k.steps].sum(1), PERCENTILES).tolist()
         nbytes = k.read + k.written
         found.append(

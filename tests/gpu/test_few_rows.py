@@ -11,7 +11,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import graphfuse
-from graphfuse import compiler
+from graphfuse import compiler, profiling
 from graphfuse.dialects.gpu import ROWS_ACROSS
 from graphfuse.fusion.regions.dataflow import regions_of
 from graphfuse.fusion.regions.few_rows import FEW, versions
@@ -97,3 +97,15 @@ def test_drawn(seed: int) -> None:
         v, w = (numpy_helper.to_array(t).astype(np.float64) for t in made.graph.initializer)
         want = 1 / (1 + np.exp(-(feed["x"].astype(np.float64) @ v))) @ w + feed["z"]
         assert np.abs(compiled(feed)["y"] - want).max() <= (4e-3 if elem is np.float16 else 1e-5) * np.abs(want).max()
+
+
+def test_profiles_have_the_kernels_that_ran() -> None:
+    rng = np.random.default_rng(0)
+    compiled = graphfuse.compile(model(rng, 16, 24, np.float32), target="cuda:sm_90a", device="emulator")
+    ran: list[list[str]] = []
+    for steps in (1, 2, FEW + 1):
+        feed = {n: rng.standard_normal((1, steps, 16), np.float32) for n in "xz"}
+        runs = profiling.measured(compiled, feed, rounds=1, seconds=0.0)
+        found = profiling.by_kernel(compiled, runs, {"b": 1, "s": steps}, None)
+        ran.append(sorted(k.kernel for k in found if k.kind == "contraction"))
+    assert ran == [[f"contraction_{i}{suffix}" for i in range(2)] for suffix in ("_one", "_s", "")]
