@@ -7,15 +7,24 @@ A folder as ONNX Runtime GenAI's builder writes it, of a decoder of benchmarks/d
 a GPU in bf16), is compiled once. Each round is a new process that loads the artifact, which the system has in memory,
 and continues the tokens of a prompt, several times.
 
-`load`: until code and weights are loaded and checked; `parts`: of that, and of imports, which are not in it.
-`weights` are mapped, checked, and on a GPU copied to it; `checks` are in that, of all threads together. `first`: from
-the prompt to its first token; `prefill`: the same later on; `tokens_s`: tokens a second behind the first. Seconds,
-medians of the rounds. `met`: whether loading takes at most 0.3 s, and then the first token 1.2 times the prefill.
+`load`: until code and weights are loaded and checked; `first`: from the prompt to its first token; `prefill`: the same
+later on; `tokens_s`: tokens a second behind the first. Seconds, medians of the rounds. `met`: whether loading takes at
+most 0.3 s, and then the first token 1.2 times the prefill.
+
+`parts` are those of loading, and imports, which are not in it: `driver` is imported and started, `device` gets a
+context, and while `weights` go there, the `plan` is read and `code` loaded. Of all threads together, and in `weights`:
+files are `read`, `checks` made, memory `pinned`.
+
+`first_parts` are those of the first token: the `state` of a sequence; for each of its calls the plan is bound (`bind`),
+inputs, outputs and intermediate tensors get places (`outputs`, `place`), tensor maps and arguments are filled in
+(`point`), kernels packed and launched (`launch`), and waited for (`wait`, and to `copy` what they made); and the token
+is chosen (`choose`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import statistics
 import sys
@@ -72,22 +81,32 @@ def compiled(folder: Path, device: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def timed_parts(device: str, found: dict[str, float]) -> Iterator[None]:
-    """Put down how long the parts of loading take."""
-    spent: dict[str, list[float]] = {}
+def timed_parts(places: Mapping[str, tuple[Any, str]], found: dict[str, float]) -> Iterator[None]:
+    """Put down how long the parts take: functions, or what is done in their contexts."""
 
     def timed(part: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def inner(*args: Any, **named: Any) -> Any:
-            start = time.perf_counter()
-            try:
+            with watch(part):
                 return call(*args, **named)
-            finally:
-                spent.setdefault(part, []).append(time.perf_counter() - start)
 
-        return inner
+        @contextlib.contextmanager
+        def around(*args: Any, **named: Any) -> Iterator[Any]:
+            with watch(part), call(*args, **named) as value:
+                yield value
 
+        return around if inspect.isgeneratorfunction(inspect.unwrap(call)) else inner
+
+    @contextlib.contextmanager
+    def watch(part: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            spent.setdefault(part, []).append(time.perf_counter() - start)
+
+    spent: dict[str, list[float]] = {}
     with contextlib.ExitStack() as stack:
-        for part, (owner, name) in places_of(device).items():
+        for part, (owner, name) in places.items():
             stack.enter_context(patch.object(owner, name, timed(part, getattr(owner, name))))
         yield
     found |= {part: sum(seconds) for part, seconds in spent.items()}
@@ -95,16 +114,48 @@ def timed_parts(device: str, found: dict[str, float]) -> Iterator[None]:
 
 def places_of(device: str) -> dict[str, tuple[Any, str]]:
     """What the parts of loading are: functions of modules."""
+    from graphfuse import compiled_model
+    from graphfuse.generation import folder
     from graphfuse.runtime import bound, gfx, session, weights
 
-    both = {"file": (gfx, "load"), "checks": (weights.Blob, "read")}
+    both = {"file": (gfx, "load"), "tokenizer": (folder, "FileTokenizer"), "checks": (weights.Sums, "put")}
     if device == "cpu":
         return {**both, "code": (session, "NativeCode"), "weights": (bound, "read_all")}
-    from graphfuse.runtime.gpu import context
+    from graphfuse.runtime.gpu import context, memory
     from graphfuse.runtime.gpu import session as gpu
 
-    gpus = {"device": (gpu, "context_of"), "code": (context.Context, "functions"), "weights": (gpu, "upload")}
-    return {**both, **gpus}
+    return {
+        **both,
+        "driver": (compiled_model, "driver_of"),
+        "device": (gpu, "context_of"),
+        "weights": (gpu, "uploading"),
+        "plan": (gpu, "Template"),
+        "code": (context.Context, "functions"),
+        "read": (weights.OpenFile, "fill"),
+        "pinned": (memory.Pinned, "room"),
+    }
+
+
+def places_of_first(device: str) -> dict[str, tuple[Any, str]]:
+    """The same of the first token."""
+    from graphfuse.generation import decoder, generator
+
+    both = {"state": (decoder, "Session"), "choose": (generator, "choose")}
+    if device == "cpu":
+        return both
+    from graphfuse.runtime.gpu import arrays, launches
+    from graphfuse.runtime.gpu import session as gpu
+
+    return {
+        **both,
+        "bind": (gpu.GpuSession, "_bind"),
+        "place": (gpu.GpuSession, "_place"),
+        "outputs": (gpu, "make_outputs"),
+        "point": (launches.Launches, "point"),
+        "launch": (launches.Launches, "run_all"),
+        "wait": (gpu.GpuSession, "_finish"),
+        "copy": (arrays.DeviceArray, "numpy"),
+    }
 
 
 def run(artifact: Path, device: str, threads: int, prompt: int = PROMPT, tokens: int = TOKENS) -> dict[str, Any]:
@@ -115,17 +166,21 @@ def run(artifact: Path, device: str, threads: int, prompt: int = PROMPT, tokens:
     from graphfuse import generation
     from graphfuse.knobs import scope
 
-    parts: dict[str, float] = {}
-    with timed_parts(device, parts), scope(weights="mapped"):  # as the command does
+    parts, of_first = dict[str, float](), dict[str, float]()
+    with timed_parts(places_of(device), parts), scope(weights="mapped"):  # as the command does
         parts["import"] = (begin := time.perf_counter()) - start
         generator = generation.load(artifact, device=device, threads=threads or None)
-        row: dict[str, Any] = {"load": time.perf_counter() - begin, "parts": parts}
+        row: dict[str, Any] = {"load": time.perf_counter() - begin, "parts": parts, "first_parts": of_first}
     ids = np.random.default_rng(record.SEED).integers(0, generator.decoder.vocabulary, prompt).tolist()
-    times, made = list[list[float]](), list[int]()
+    times, made, places = list[list[float]](), list[int](), places_of_first(device)
     for _ in range(1 + AGAIN):
-        times.append([time.perf_counter()])
         made.clear()
-        for piece in generator.stream([ids], max_new_tokens=tokens):
+        with timed_parts({} if times else places, of_first):
+            times.append([time.perf_counter()])
+            pieces = generator.stream([ids], max_new_tokens=tokens)
+            made.append(next(pieces).token)
+            times[-1].append(time.perf_counter())
+        for piece in pieces:
             times[-1].append(time.perf_counter())
             made.append(piece.token)
     firsts, rates = [t[1] - t[0] for t in times], [(len(t) - 2) / (t[-1] - t[1]) for t in times]
@@ -178,7 +233,8 @@ def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
     row: dict[str, Any] = {
         key: statistics.median(f[key] for f in found) for key in ("load", "first", "prefill", "tokens_s")
     }
-    row["parts"] = {part: statistics.median(f["parts"][part] for f in found) for part in found[0]["parts"]}
+    for parts in ("parts", "first_parts"):
+        row[parts] = {part: statistics.median(f[parts][part] for f in found) for part in found[0][parts]}
     met = {"load": row["load"] <= MOST_LOAD_S, "first": row["first"] <= MOST_PREFILLS * row["prefill"]}
     return {**row, "met": met, "rounds": len(found)}
 
@@ -188,8 +244,10 @@ def report(row: Mapping[str, Any]) -> str:
     text = f"{row['model']} {row['dtype']} on {row['device']}:"
     for part in ("load", "first", "prefill", "tokens_s"):
         text += f" {part} {row[part]:.3f}" * (part in row)
-    text += " parts " + ", ".join(f"{part} {seconds:.3f}" for part, seconds in row.get("parts", {}).items())
     text += " missed " + (", ".join(bar for bar, met in row.get("met", {}).items() if not met) or "nothing")
+    for parts in ("parts", "first_parts"):
+        shown = (f"{part} {seconds:.4f}" for part, seconds in row.get(parts, {}).items())
+        text += f"\n    {parts.replace('_', ' ')}: {', '.join(shown)}"
     return text + "".join(f"\n    {note}" for note in row["notes"])
 
 

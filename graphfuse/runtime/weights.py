@@ -7,15 +7,17 @@ process is killed by a truncation (SIGBUS), and follows what is written over the
 
 from __future__ import annotations
 
+import functools
 import math
 import mmap
 import operator
 import os
+import threading
 import weakref
 import zlib
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -37,6 +39,7 @@ AT_ONCE = 64 << 20
 ROW = 512
 """Words of a row of a piece, for its checksum."""
 _WORD = np.dtype("<u8")
+_ROW_BYTES = ROW * _WORD.itemsize
 MOST_READERS = 4
 """Threads: disks and memory are busy with so many."""
 
@@ -112,23 +115,37 @@ class Extent:
         return bytes(room)
 
 
-def checksum(piece: Array, before: int = 0) -> int:
-    """32 bits that say what bytes are, behind those of which they were `before`; but for the last, pieces are whole.
+class Sums:
+    """The checksum of bytes that come in parts, in any order: 32 bits that say what they are.
 
-    CRC-32 takes longer than reading does. So of a whole piece it is that of the sums of its rows, as 64-bit words: what
-    does not show has changed at least two words of one row, by as much up and down (`gfx.verify` looks at all bits).
+    CRC-32 takes longer than reading does. So of each whole piece it is that of the sums of its rows, as 64-bit words:
+    what does not show has changed at least two words of one row, by as much up and down (`gfx.verify` looks at all
+    bits).
     """
-    if len(piece) < PIECE:
-        return zlib.crc32(piece.data, before)
-    return zlib.crc32(piece.view(_WORD).reshape(-1, ROW).sum(1), before)
+
+    def __init__(self, nbytes: int) -> None:
+        self._rows = np.empty(nbytes // PIECE * (PIECE // _ROW_BYTES), _WORD)
+        self._rest = np.empty(nbytes % PIECE, np.uint8)
+
+    def put(self, at: int, part: Array) -> None:
+        """Bytes from a piece's first one on, to a piece's last or the last of all."""
+        whole = len(part) // PIECE * PIECE
+        rows = self._rows[at // _ROW_BYTES : (at + whole) // _ROW_BYTES]
+        part[:whole].view(_WORD).reshape(-1, ROW).sum(1, out=rows)
+        if whole < len(part):
+            self._rest[...] = part[whole:]
+
+    def checksum(self) -> int:
+        """Of all parts."""
+        return zlib.crc32(self._rest.data, zlib.crc32(self._rows.data))
 
 
 def checksum_of(data: Array) -> int:
     """That of all bytes."""
-    found = 0
+    sums = Sums(len(data))
     for at in range(0, len(data), PIECE):
-        found = checksum(data[at : at + PIECE], found)
-    return found
+        sums.put(at, data[at : at + PIECE])
+    return sums.checksum()
 
 
 class Blob:
@@ -151,21 +168,104 @@ class Blob:
     def read(self) -> Array:
         """The bytes, read from the file, or mapped."""
         begin, nbytes, file = self.extent.begin, len(self.extent), self.extent.file
-        is_mapped, found = self.mode == "mapped", 0
+        is_mapped, sums = self.mode == "mapped", self.sums()
         room = file.mapping[begin : begin + nbytes] if is_mapped else aligned_bytes(nbytes)
         for at in range(0, nbytes, PIECE):
             piece = room[at : at + PIECE]
             if not is_mapped:
                 file.fill(begin + at, piece.data)
-            if self.mode != "unchecked":
-                found = checksum(piece, found)
-        if self.mode != "unchecked" and found != self.check:
-            raise ArtifactError(
-                f"weights are corrupted: expected a checksum {self.check:08x} of {nbytes} bytes, found {found:08x}",
-                Loc(str(file.path)),
-            )
+            if sums is not None:
+                sums.put(at, piece)
+        self.compare(sums)
         room.flags.writeable = False
         return room
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the bytes are in memory already."""
+        return bool(self._kept)
+
+    def sums(self) -> Sums | None:
+        """What the bytes that are read go through; nothing, where they are not checked."""
+        return Sums(len(self.extent)) if self.mode != "unchecked" else None
+
+    def compare(self, sums: Sums | None) -> None:
+        """Raise ArtifactError if all bytes have been read, and are others."""
+        if sums is not None and (found := sums.checksum()) != self.check:
+            raise ArtifactError(
+                f"weights are corrupted: expected a checksum {self.check:08x} of {len(self.extent)} bytes, "
+                f"found {found:08x}",
+                Loc(str(self.extent.file.path)),
+            )
+
+
+class Source(ABC):
+    """The bytes of a weight, which are asked for in parts that begin at multiples of `PIECE`, each once, in any order.
+
+    Several threads may do so; nothing of it stays once all parts have been given.
+    """
+
+    def __init__(self, nbytes: int) -> None:
+        self._lock = threading.Lock()
+        self._left = nbytes
+
+    def fill(self, at: int, room: Array) -> None:
+        """Write the bytes from `at` on. Raises ArtifactError, in the last of all parts also for what others had."""
+        self._copy(at, room)
+        with self._lock:
+            self._left -= len(room)
+            is_last = not self._left
+        if is_last:
+            self._end()
+
+    @abstractmethod
+    def _copy(self, at: int, room: Array) -> None: ...
+
+    @abstractmethod
+    def _end(self) -> None: ...
+
+
+class _FileSource(Source):
+    """Bytes that go from the file to where they are wanted, mapped or not."""
+
+    def __init__(self, blob: Blob) -> None:
+        super().__init__(len(blob.extent))
+        self._blob, self._sums = blob, blob.sums()
+
+    def _copy(self, at: int, room: Array) -> None:
+        extent = self._blob.extent
+        extent.file.fill(extent.begin + at, room.data)
+        if self._sums is not None:
+            self._sums.put(at, room)
+
+    def _end(self) -> None:
+        self._blob.compare(self._sums)
+
+
+class _ArraySource(Source):
+    """An array, made when it is first asked for."""
+
+    def __init__(self, make: Callable[[], Array], nbytes: int) -> None:
+        super().__init__(nbytes)
+        self._make = make
+        self._bytes: Array | None = None
+
+    def _copy(self, at: int, room: Array) -> None:
+        with self._lock:
+            if (found := self._bytes) is None:
+                found = self._bytes = np.ascontiguousarray(self._make()).reshape(-1).view(np.uint8)
+        room[...] = found[at : at + len(room)]
+
+    def _end(self) -> None:
+        self._bytes = None
+
+
+def source_of(weight: Weight) -> Source:
+    """The bytes of a weight for one reader that has a place for them."""
+    data = weight.data
+    if isinstance(data, StoredArray) and (blob := data.as_it_is) is not None:
+        return _FileSource(blob)
+    return _ArraySource(functools.partial(fresh, data), weight.nbytes)
 
 
 class StoredArray:
@@ -194,6 +294,11 @@ class StoredArray:
         laid_out[...] = self._panels.of(array)
         laid_out.flags.writeable = False
         return laid_out
+
+    @property
+    def as_it_is(self) -> Blob | None:
+        """The bytes in the file, if those of the array are the same and not in memory yet."""
+        return None if self._panels is not None or self._blob.is_kept else self._blob
 
     def _of(self, data: Array) -> Array:
         return data.view(self._dtype).reshape(self._shape)
@@ -235,21 +340,6 @@ def read_all(weights: Sequence[Weight]) -> list[Array]:
             for _ in pool.map(operator.attrgetter("array"), sorted(weights, key=lambda w: -w.nbytes)):
                 pass  # an error is raised here
     return [w.array for w in weights]
-
-
-def each(weights: Sequence[Weight]) -> Iterator[Array]:
-    """Every array in turn, which nobody keeps; other threads read the next few meanwhile, where that is worth it."""
-    if (readers := _readers(weights)) == 1:
-        yield from (fresh(w.data) for w in weights)
-        return
-    with ThreadPoolExecutor(readers) as pool:
-        ahead = deque[Future[Array]]()
-        for w in weights:
-            ahead.append(pool.submit(fresh, w.data))
-            if len(ahead) > readers:
-                yield ahead.popleft().result()
-        for one in ahead:
-            yield one.result()
 
 
 def _readers(weights: Sequence[Weight]) -> int:

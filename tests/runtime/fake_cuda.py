@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import enum
+import threading
 from collections import Counter
 from types import SimpleNamespace
 
@@ -100,7 +101,8 @@ class FakeCuda:
         self.version = version
         self.sticky: CUresult | None = None
         self.launched: list[SimpleNamespace] = []
-        self.current: list[int] = []
+        self._stacks = threading.local()
+        self.streams: set[int] = set()
         self.native = {
             b"cuLaunchKernelEx": LAUNCH(self._native_launch),
             b"cuMemcpyDtoDAsync": COPY(self._native_copy),
@@ -108,6 +110,11 @@ class FakeCuda:
             b"cuCtxPopCurrent": ONE(lambda _: int(self.cuCtxPopCurrent()[0])),
             b"cuGraphLaunch": TWO(lambda graph, stream: int(self.cuGraphLaunch(graph, stream or 0)[0])),
         }
+
+    @property
+    def current(self) -> list[int]:
+        """The contexts of this thread."""
+        return self._stacks.__dict__.setdefault("contexts", [])
 
     def __getattribute__(self, name):
         found = object.__getattribute__(self, name)
@@ -214,9 +221,11 @@ class FakeCuda:
 
     def cuStreamCreate(self, flags):  # noqa: N802
         assert flags == 1
-        return Handle(self.driver.create_stream())
+        self.streams.add(stream := self.driver.create_stream())
+        return Handle(stream)
 
     def cuStreamDestroy(self, stream):  # noqa: N802
+        self.streams.remove(int(stream))
         self.driver.destroy_stream(int(stream))
 
     def cuStreamSynchronize(self, stream):  # noqa: N802

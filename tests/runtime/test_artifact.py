@@ -154,13 +154,11 @@ def test_weights_are_read_by_threads(tmp_path, monkeypatch, mode):
     more = (Weight(f"w{n}", "f32", np.arange(n, dtype=np.float32)) for n in (5, 4, 9, 1, 7, 3))
     source = replace(executable(), weights=(*executable().weights, *more))
     path = saved(tmp_path, source)
-    for read in (weights.each, weights.read_all):
-        for found, wanted in zip(read(gfx.load(path, mode).weights), source.weights, strict=True):
-            np.testing.assert_array_equal(found, wanted.array)
+    for found, wanted in zip(weights.read_all(gfx.load(path, mode).weights), source.weights, strict=True):
+        np.testing.assert_array_equal(found, wanted.array)
     damaged = gfx.load(flipped(path), mode).weights
-    for read in (weights.each, weights.read_all):
-        with pytest.raises(ArtifactError, match="corrupted"):
-            list(read(damaged))
+    with pytest.raises(ArtifactError, match="corrupted"):
+        weights.read_all(damaged)
 
 
 def test_a_file_that_changes_later_changes_no_model(tmp_path):

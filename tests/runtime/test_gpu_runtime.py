@@ -178,11 +178,10 @@ def test_non_contiguous_host_inputs(driver):
 def test_weights_are_uploaded_and_code_is_loaded_once(cuda):
     with GpuSession(executable(), cuda.driver) as session:
         assert_right(session, 3)
-        weights = len(session.executable.weights)
-        assert cuda.calls["cuMemcpyHtoDAsync"] == weights + 1  # all inputs in one copy
+        assert cuda.calls["cuMemcpyHtoDAsync"] == 1 + 1  # all weights in one copy, all inputs in another
         for _ in range(3):
             assert_right(session, 3)
-        assert cuda.calls["cuMemcpyHtoDAsync"] == weights + 4
+        assert cuda.calls["cuMemcpyHtoDAsync"] == 1 + 4
         assert cuda.calls["cuMemcpyDtoHAsync"] == 4
     other = GpuSession(executable(), cuda.driver)
     assert_right(other, 2)
@@ -641,6 +640,7 @@ def test_torch_tensors_elsewhere_or_of_another_type(cuda, torch):
 @pytest.mark.parametrize("native", [True, False])
 def test_launch_failure_names_kernel_and_node(cuda, native):
     session = GpuSession(executable(), cuda.driver)
+    session.prepare()
     if not native:  # a driver that has no such function
         cuda.fake.fail["cuGetProcAddress"] = [CUresult.CUDA_ERROR_NOT_FOUND]
     call = "cuLaunchKernelEx" if native else "cuLaunchKernel"

@@ -40,7 +40,7 @@ class GpuDirect:
         """Bytes and address by stream: launches of two streams may run at the same time."""
         with self.context.current():
             self._functions = self.context.functions(self.executable)
-            self._template = Template(self.executable, upload(driver, self.executable.weights, zeroed))
+            self._template = Template(self.executable, upload(self.context, self.executable.weights, zeroed))
 
     def bind(self, values: tuple[int, ...]) -> Launches:
         """The plan at these values."""

@@ -31,7 +31,7 @@ from graphfuse.runtime.gpu.launches import Launches, described
 from graphfuse.runtime.gpu.memory import Block, NoRoomError, Pinned
 from graphfuse.runtime.gpu.outputs import Output, make_outputs, span_of
 from graphfuse.runtime.gpu.quick import Quick
-from graphfuse.runtime.gpu.transfer import copy_in, copy_out, offsets, upload
+from graphfuse.runtime.gpu.transfer import copy_in, copy_out, offsets, uploading
 from graphfuse.runtime.session import MAX_BOUND, BaseSession, Profile, available_cores
 from graphfuse.targets.driver import Driver
 
@@ -124,9 +124,13 @@ class _Loaded:
         """The plan, and its kernels by name. The context is current."""
         with self._lock:
             if self._ready is None:
-                functions = self.context.functions(self.executable)
-                weights = upload(self.context.driver, self.executable.weights, self._weights)
-                self._ready = Template(self.executable, weights), functions
+                try:
+                    with uploading(self.context, self.executable.weights, self._weights) as places:
+                        self.context.driver.launcher(())  # the native code that gives launches is made once
+                        self._ready = Template(self.executable, places), self.context.functions(self.executable)
+                except BaseException:
+                    self.release()
+                    raise
             return self._ready
 
     def release(self) -> None:
