@@ -173,7 +173,7 @@ class GpuKernel:
             if len(self._maps) > 256:
                 self._maps.clear()
             self._maps[key] = EncodedMap(spec, sizes)
-            self._maps[key].encode(self.context.driver, pointer)
+            self._maps[key].encode(self.context.driver.encode_tensor_map, pointer)
         return self._maps[key]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +10,9 @@ import numpy as np
 from graphfuse.artifact import KernelMeta, Launch, TensorMap, elem_dtype
 from graphfuse.runtime.native import address_of, aligned_bytes
 from graphfuse.symbolic import evaluate
-from graphfuse.targets.driver import Driver
 
+Encode = Callable[[TensorMap, int, tuple[int, ...], tuple[int, ...]], bytes]
+"""A driver's `encode_tensor_map`."""
 MAX_GRID = (1 << 31) - 1
 """Of the grid's first dim, the only one that is used."""
 MAP_BYTES = 128
@@ -49,12 +50,11 @@ class EncodedMap:
     def __bytes__(self) -> bytes:
         return self._room.tobytes()
 
-    def encode(self, driver: Driver, pointer: int) -> None:
+    def encode(self, encoded: Encode, pointer: int) -> None:
         """For the argument that the map goes with."""
         if self._encoded_for != pointer:
             dims, strides, offset = self._sizes
-            encoded = driver.encode_tensor_map(self.spec, pointer + offset, dims, strides)
-            self._room[:] = np.frombuffer(encoded, np.uint8)
+            self._room[:] = np.frombuffer(encoded(self.spec, pointer + offset, dims, strides), np.uint8)
             self._encoded_for = pointer
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -101,6 +101,7 @@ class Launches:
         room = sum(len(k.meta.params) + 1 + len(k.launch.tensor_maps) for k in kernels)
         self._params = np.zeros(max(room, 1), np.int64)
         base, args, scratch = address_of(self._params), address_of(self._args), address_of(self._scratch)
+        known: dict[tuple[str, tuple[int, ...]], list[MapSizes]] = {}  # layers are alike
         at = 0
         for k in kernels:
             k.params = base + 8 * at
@@ -108,8 +109,13 @@ class Launches:
             self._params[at : at + slots] = args + 8 * (k.first + np.arange(slots))
             self._params[at + slots] = scratch
             at += slots + 1
-            for spec in k.launch.tensor_maps:
-                k.maps.append(EncodedMap(spec, MapSizes.of(spec, self._symbols(k))))
+            if not k.launch.tensor_maps:
+                continue
+            symbols = self._symbols(k)
+            if (sizes := known.get(key := (k.name, tuple(symbols.values())))) is None:
+                sizes = known[key] = [MapSizes.of(spec, symbols) for spec in k.launch.tensor_maps]
+            for spec, size in zip(k.launch.tensor_maps, sizes, strict=True):
+                k.maps.append(EncodedMap(spec, size))
                 self._params[at] = k.maps[-1].address
                 at += 1
 
@@ -133,12 +139,13 @@ class Launches:
     def point_maps(self, driver: Driver, addresses: Ints, arena: int, items: Sequence[KernelLaunch | Copy]) -> None:
         """Let the tensor maps of launches say where their arguments are by now."""
         self._bases = self.bound.regions.bases(addresses, arena)
+        encoded = functools.cache(driver.encode_tensor_map)  # several kernels read what one wrote
         for item in items:
             if isinstance(item, KernelLaunch):
                 for m in item.maps:
-                    m.encode(driver, int(self._args[item.first + m.spec.param]))
+                    m.encode(encoded, int(self._args[item.first + m.spec.param]))
 
-    @cached_property
+    @functools.cached_property
     def pieces(self) -> tuple[Piece, ...]:
         """The launches in pieces."""
         return pieces_of(self.bound)
