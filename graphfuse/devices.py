@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from graphfuse import usage
 from graphfuse.artifact import GPU_PREFIX
@@ -59,7 +59,17 @@ def compiled_key(source: Mapping[str, str], target: Target) -> str:
     return cache_key({**source, "target": repr(target), "knobs": knobs, "assembler": target.family.tools()})
 
 
+def begin(device: Device) -> None:
+    """Let a GPU's driver do in other threads what takes it long. What is wrong is said by who needs it."""
+    if device.is_gpu and (start := getattr(_driver_module(device), "begin", None)) is not None:
+        start(device.index)
+
+
 def driver_of(device: Device, arch: str = EMULATED_ARCH) -> Driver:
     """What drives a GPU, or the emulator in the role of one. A GPU's is one for the process. Raises DeviceError."""
+    return _driver_module(device).open_driver(arch)
+
+
+def _driver_module(device: Device) -> Any:
     (module,) = (f.drivers[device.kind] for f in FAMILIES.values() if device.kind in f.drivers)
-    return importlib.import_module(module).open_driver(arch)
+    return importlib.import_module(module)

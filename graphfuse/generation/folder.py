@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from graphfuse import api, usage
+from graphfuse import api, devices, usage
 from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import FileError, Loc, ParseError, UnsupportedError, UsageError
 from graphfuse.files import exists, read_source, told
@@ -22,6 +22,7 @@ from graphfuse.generation.decoder import Decoder, Interface
 from graphfuse.generation.generator import Generator
 from graphfuse.generation.text import FileTokenizer, Tokenizer
 from graphfuse.runtime import gfx
+from graphfuse.runtime.device import Device
 
 T = TypeVar("T")
 CONFIG, TOKENIZER = "genai_config.json", "tokenizer.json"
@@ -167,6 +168,7 @@ def load(
     Raises:
         GraphfuseError: A file cannot be read, is not what it should be, or cannot be compiled for generation.
     """
+    devices.begin(Device.parse(device))
     folder = Folder.read(usage.path("path", path))
     if isinstance(tokenizer, (str, os.PathLike)):
         tokenizer = FileTokenizer(Path(tokenizer))

@@ -103,6 +103,8 @@ class FakeCuda:
         self.launched: list[SimpleNamespace] = []
         self._stacks = threading.local()
         self.streams: set[int] = set()
+        self.loaded: set[str] = set()
+        """Kernels whose code is on the device before they are launched."""
         self.native = {
             b"cuLaunchKernelEx": LAUNCH(self._native_launch),
             b"cuMemcpyDtoDAsync": COPY(self._native_copy),
@@ -191,6 +193,9 @@ class FakeCuda:
         if name.decode() not in self.driver._modules[int(module)].module.kernels:
             raise KeyError(name)
         return Handle(self.driver.function(int(module), name.decode()))
+
+    def cuFuncLoad(self, function):  # noqa: N802
+        self.loaded.add(self.driver._functions[int(function)][1])
 
     def cuFuncSetAttribute(self, function, kind, value):  # noqa: N802
         self.driver.allow_shared(int(function), value)

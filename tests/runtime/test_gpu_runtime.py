@@ -18,6 +18,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from graphfuse import devices
 from graphfuse.artifact import (
     Buffer,
     Code,
@@ -40,6 +41,7 @@ from graphfuse.knobs import scope
 from graphfuse.runtime import gfx
 from graphfuse.runtime.cuda import bindings
 from graphfuse.runtime.cuda.bindings import BindingsDriver
+from graphfuse.runtime.device import Device
 from graphfuse.runtime.gpu import dlpack, graphs, transfer
 from graphfuse.runtime.gpu.arrays import DeviceArray
 from graphfuse.runtime.gpu.context import choose_variant, context_of
@@ -717,6 +719,37 @@ def test_no_driver(monkeypatch):
         bindings.open_driver()
 
 
+@pytest.mark.parametrize(
+    ("result", "asked"), [(0, ["cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain"]), (100, ["cuInit"])]
+)
+def test_a_context_is_begun_ahead(monkeypatch, result, asked):
+    """Of the GPU that is asked for; what fails there is said by who opens the driver."""
+    calls, done = list[tuple[str, tuple[object, ...]]](), threading.Event()
+
+    class Library:
+        def __init__(self, name):
+            assert name == "libcuda.so.1"
+
+        def __getattr__(self, name):
+            return lambda *args: calls.append((name, args)) or (done.set() if name == asked[-1] else 0) or result
+
+    monkeypatch.setattr(bindings.ctypes, "CDLL", Library)
+    devices.begin(Device.parse("cuda:3"))
+    assert done.wait(60)
+    assert [name for name, _ in calls] == asked
+    assert all(args[1] == 3 for name, args in calls if name == "cuDeviceGet")
+
+
+def test_begun_ahead_without_a_driver(monkeypatch):
+    def missing(name):
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr(bindings.ctypes, "CDLL", missing)
+    bindings._retain(0)
+    devices.begin(Device.parse("cpu"))
+    devices.begin(Device.parse("emulator"))
+
+
 def test_driver_too_old(cuda):
     old = FakeCuda(version=11040)
     old.fail["cuModuleLoadDataEx"] = [CUresult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION]
@@ -778,6 +811,20 @@ def test_an_image_of_two_codes_is_loaded_once(cuda):
     assert cuda.calls["cuModuleLoadDataEx"] == 3
     assert found[0] == found[2]
     assert found[0]["scale_row"] != found[1]["scale_row"]
+
+
+@pytest.mark.parametrize("is_old", [False, True])
+def test_code_is_on_the_device_before_the_first_run(cuda, monkeypatch, is_old):
+    def missing(fake, function):
+        raise RuntimeError('Function "cuFuncLoad" not found')
+
+    if is_old:
+        monkeypatch.setattr(FakeCuda, "cuFuncLoad", missing)
+    session = GpuSession(executable(), cuda.driver)
+    session.prepare()
+    assert cuda.fake.loaded == (set() if is_old else {"add", "scale_row"})
+    assert cuda.calls["cuGetProcAddress"] > 0, "of what launches are made by"
+    assert_right(session, 3)
 
 
 def test_kernel_that_is_not_there(cuda):
@@ -931,6 +978,16 @@ def test_tensor_maps_follow_their_tensors(cuda):
         assert encoded > 0
         cuda.calls["cuTensorMapEncodeTiled"] = 0
         assert held is not None
+
+
+def test_layers_share_tensor_maps(cuda):
+    """Two launches of a kernel on the same tensors."""
+    made = tma_executable()
+    twice = replace(made, plan=replace(made.plan, steps=made.plan.steps * 2))
+    x = np.random.default_rng(0).standard_normal((40, 24)).astype(np.float32)
+    found = GpuSession(twice, cuda.driver).run({"x": x})
+    np.testing.assert_array_equal(found["y"][4:36, 8:16], x[4:36, 8:16])
+    assert cuda.calls["cuTensorMapEncodeTiled"] == len(made.kernels[0].launch.tensor_maps)
 
 
 def test_launch_attributes(cuda):

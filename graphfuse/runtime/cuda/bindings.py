@@ -6,15 +6,18 @@ taken in their place.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import importlib
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphfuse.artifact import TensorMap, elem_dtype
-from graphfuse.errors import DeviceError
+from graphfuse.errors import DeviceError, GraphfuseError
+from graphfuse.llvm.launch_loop import launch_loop
 from graphfuse.runtime.cuda.batch import Batch, Replay
 from graphfuse.targets.driver import CopyCall, DriverError, LaunchCall, Launcher
 from graphfuse.targets.nvidia import GpuInfo
@@ -56,6 +59,25 @@ def open_driver(arch: str = "") -> BindingsDriver:
     """The driver of this process, whatever its GPUs are. Raises DeviceError where there is none, or no GPU."""
     del arch
     return _opened()
+
+
+def begin(ordinal: int) -> None:
+    """Make a GPU's context, and the code that launches, in other threads; what is wrong is said when they are used."""
+    for work in (functools.partial(_retain, ordinal), _make_loop):
+        threading.Thread(target=work, daemon=True).start()
+
+
+def _retain(ordinal: int) -> None:
+    """As `BindingsDriver.retain`, but for the module, which takes as long to import as this does."""
+    with contextlib.suppress(OSError, AttributeError):
+        cuda, device, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_void_p()
+        if not cuda.cuInit(0) and not cuda.cuDeviceGet(ctypes.byref(device), ordinal):
+            cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+
+
+def _make_loop() -> None:
+    with contextlib.suppress(GraphfuseError):
+        launch_loop()
 
 
 @functools.cache
@@ -151,8 +173,11 @@ class BindingsDriver:
             raise error from None
 
     def function(self, module: int, name: str) -> int:
-        """`cuModuleGetFunction`."""
-        return int(self.call("cuModuleGetFunction", module, name.encode()))
+        """`cuModuleGetFunction`, and `cuFuncLoad`: else its first launch would load it."""
+        found = int(self.call("cuModuleGetFunction", module, name.encode()))
+        with contextlib.suppress(RuntimeError):  # older than CUDA 12.4
+            self.call("cuFuncLoad", found)
+        return found
 
     def allow_shared(self, function: int, nbytes: int) -> None:
         """`CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES`."""
