@@ -7,6 +7,7 @@ buffer, a kernel called with too few arguments), so damage is an error and never
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Collection, Mapping, Sequence
 
@@ -154,12 +155,20 @@ def _check_size(
     what: str, dim: Dim, signature: Signature, most: Dim | None = None, loops: frozenset[str] = frozenset()
 ) -> None:
     """Refuse unknown symbols, and values that are negative or above `most` whatever the shapes are."""
-    ranges = signature.ranges
-    _check_known(f"{what}: {dim}", symbols(dim), ranges.keys() | loops)
+    if wrong := _wrong_size(dim, signature.dims, most, loops):
+        raise ArtifactError(f"{what}: {wrong}")
+
+
+@functools.lru_cache(maxsize=8192)  # the layers of a model have the same sizes
+def _wrong_size(dim: Dim, dims: tuple[tuple[str, int, int], ...], most: Dim | None, loops: frozenset[str]) -> str:
+    ranges = {name: (low, high) for name, low, high in dims}
+    if unknown := frozenset(symbols(dim)) - ranges.keys() - loops:
+        return f"{dim} names the undeclared symbol {min(unknown)!r}"
     if bounds(dim, ranges)[1] < 0:
-        raise ArtifactError(f"{what}: expected at least 0, found {dim}")
+        return f"expected at least 0, found {dim}"
     if most is not None and bounds(most - dim, ranges)[1] < 0:
-        raise ArtifactError(f"{what}: expected at most {most}, found {dim}")
+        return f"expected at most {most}, found {dim}"
+    return ""
 
 
 def _check_buffers(executable: Executable) -> None:
