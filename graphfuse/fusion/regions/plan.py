@@ -65,7 +65,7 @@ class _Planner:
     shared: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])
     """Buffers of inputs and outputs that are the same memory."""
     over: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    _weight_buffers: dict[int, int] = field(default_factory=dict[int, int])
+    _weight_buffers: dict[Dense, int] = field(default_factory=dict[Dense, int])
 
     def buffer(self, kind: BufferKind, nbytes: Dim, index: int = 0) -> int:
         self.buffers.append(Buffer(kind, nbytes, index, self.now, self.now))
@@ -87,10 +87,10 @@ class _Planner:
     def constant(self, op: Op) -> None:
         dense = op.attrs["value"]
         assert isinstance(dense, Dense)
-        if id(dense) not in self._weight_buffers:
-            self._weight_buffers[id(dense)] = self.buffer("weight", tensor_of(op.result).nbytes, len(self.weights))
+        if dense not in self._weight_buffers:  # equal ones are one: tied embeddings, say
+            self._weight_buffers[dense] = self.buffer("weight", tensor_of(op.result).nbytes, len(self.weights))
             self.weights.append(dense)
-        self.where[op.result] = Pointer(self._weight_buffers[id(dense)])
+        self.where[op.result] = Pointer(self._weight_buffers[dense])
 
     def shared_places(self, block: Block) -> None:
         """Give the parts of stacks, and what is written in place, the places of what becomes of them: that first."""
