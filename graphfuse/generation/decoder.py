@@ -215,16 +215,31 @@ class Cache(ABC):
     def rewind(self, lengths: Array) -> None:
         """Forget all but the first `lengths` [batch] tokens of each sequence."""
 
-    def read(self, prompts: Sequence[Sequence[int]]) -> None:
-        """Append tokens of which logits are not asked for, in chunks."""
+    def read(self, prompts: Sequence[Sequence[int]]) -> list[Array] | None:
+        """Append tokens in chunks.
+
+        Returns:
+            The logits [vocabulary] behind the last token of each sequence that has one; None where the model gives
+            those of a chunk's last token only, which is padding in one of them.
+        """
         width = max(map(len, prompts))
         ids, valid = np.full((self.batch, width), PAD), np.zeros((self.batch, width), np.bool_)
         for row, prompt in enumerate(prompts):
             at = slice(0, len(prompt)) if self.side == "right" else slice(width - len(prompt), width)
             ids[row, at], valid[row, at] = prompt, True
         chunk = max(1, min(self.decoder.steps[1], LOGITS_AT_ONCE // (self.batch * self.decoder.vocabulary)))
+        last = {row: int(np.flatnonzero(valid[row])[-1]) for row, prompt in enumerate(prompts) if prompt}
+        found: dict[int, Array] = {}
+        is_complete = True
         for at in range(0, width, chunk):
-            self.feed(ids[:, at : at + chunk], valid[:, at : at + chunk].sum(1))
+            part = ids[:, at : at + chunk]
+            logits, steps = self.feed(part, valid[:, at : at + chunk].sum(1)), part.shape[1]
+            for row, column in last.items():
+                if at <= column < at + steps:
+                    step = column - at - steps + logits.shape[1]  # it gives those of all, or of the last
+                    is_complete &= step >= 0
+                    found[row] = logits[row, max(step, 0)]
+        return [found[row] for row in last] if is_complete else None
 
     def _check(self, length: int) -> None:
         if length > self.capacity:
@@ -262,7 +277,7 @@ class SharedCache(Cache):
             decoder.ignores_zeros = decoder.agree(found, logits)
         else:
             logits = self._logits(ids, ends, longest)
-        self._has_answered |= steps <= FEW
+        self._has_answered = True
         self.lengths = self.lengths + (steps if counts is None else counts)
         return logits
 

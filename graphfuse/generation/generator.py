@@ -186,9 +186,7 @@ class Stream(Iterator[Piece]):
 
     def _run(self) -> Iterator[Piece]:
         target, *drafts = self._caches
-        if max(map(len, self.prompts)) > 1:
-            for cache in self._caches:
-                cache.read([p[:-1] for p in self.prompts])
+        behind = self._read()
         seen = np.zeros((len(self.prompts), self._vocabulary if self.config.repetition_penalty != 1 else 0), np.bool_)
         for row, prompt in enumerate(self.prompts if seen.size else ()):
             seen[row, prompt] = True
@@ -196,7 +194,8 @@ class Stream(Iterator[Piece]):
         while (is_open := np.array([r.is_open for r in self._rows])).any():
             before = target.lengths
             fed = self._propose(drafts[0], last, is_open, seen) if drafts else last[:, None]
-            logits = np.asarray(target.feed(fed))
+            logits = np.asarray(target.feed(fed)) if behind is None else behind
+            behind = None
             if logits.shape[1] != fed.shape[1]:
                 raise UsageError("a draft: expected a model that gives logits of all tokens, found those of the last")
             goes_on, kept = is_open, np.zeros_like(before)
@@ -215,6 +214,21 @@ class Stream(Iterator[Piece]):
             if drafts:
                 for cache in self._caches:
                     cache.rewind(np.where([r.is_open for r in self._rows], before + kept, 0))
+
+    def _read(self) -> Array | None:
+        """Read the prompts: the logits [batch, 1, vocabulary] behind them, or None if last tokens are still to feed.
+
+        A draft's proposals are fed together with the last token.
+        """
+        target, *drafts = self._caches
+        if not drafts and (found := target.read(self.prompts)) is not None:
+            return np.stack(found)[:, None]
+        if not drafts:
+            target.rewind(target.lengths - 1)
+        elif max(map(len, self.prompts)) > 1:
+            for cache in self._caches:
+                cache.read([p[:-1] for p in self.prompts])
+        return None
 
     def _choose(self, logits: Array, rows: list[int], seen: Array, ahead: int) -> Array:
         """The next tokens of some sequences, `ahead` tokens behind what they have; they are `seen` then."""

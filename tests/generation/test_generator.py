@@ -365,24 +365,33 @@ def test_names():
         names.pairs(["input_ids", "past_1"], ["present_1"])
 
 
-def test_a_draft_needs_logits_of_all_tokens():
-    def last(config):
-        made = growing(config)
-        (logits,) = (o for o in made.graph.output if o.name == "logits")
-        ends = [helper.make_node("Slice", ["every", "from", "to", "axis"], ["logits"])]
-        for node in made.graph.node:
-            for i, name in enumerate(node.output):
-                if name == "logits":
-                    node.output[i] = "every"
-        for name, value in (("from", -1), ("to", 1 << 40), ("axis", 1)):
-            made.graph.initializer.append(helper.make_tensor(name, TensorProto.INT64, [1], [value]))
-        made.graph.node.extend(ends)
-        logits.type.tensor_type.shape.dim[1].Clear()
-        return made
+def of_the_last(made):
+    """A model that gives the logits of the last token only."""
+    (logits,) = (o for o in made.graph.output if o.name == "logits")
+    ends = [helper.make_node("Slice", ["every", "from", "to", "axis"], ["logits"])]
+    for node in made.graph.node:
+        for i, name in enumerate(node.output):
+            if name == "logits":
+                node.output[i] = "every"
+    for name, value in (("from", -1), ("to", 1 << 40), ("axis", 1)):
+        made.graph.initializer.append(helper.make_tensor(name, TensorProto.INT64, [1], [value]))
+    made.graph.node.extend(ends)
+    logits.type.tensor_type.shape.dim[1].Clear()
+    return made
 
-    one = Decoder(graphfuse.compile(last(CONFIG)))
-    (found,) = Generator(one).generate(PROMPTS[0], max_new_tokens=9)
-    assert list(found.tokens) == greedy("growing", PROMPTS[0], 9)
+
+@both
+def test_logits_of_last_tokens(kind):
+    """In a batch the last token of one may be no other's last: then it is fed once more."""
+    state = None if kind == "growing" else STATE
+    one = Generator(Decoder(graphfuse.compile(of_the_last(KINDS[kind](CONFIG)), state=state), context_length=64))
+    wanted = [greedy(kind, prompt, 9) for prompt in PROMPTS]
+    assert [list(found.tokens) for found in one.generate(PROMPTS, max_new_tokens=9)] == wanted
+    assert [list(found.tokens) for p in PROMPTS for found in one.generate(p, max_new_tokens=9)] == wanted
+
+
+def test_a_draft_needs_logits_of_all_tokens():
+    one = Decoder(graphfuse.compile(of_the_last(growing(CONFIG))))
     drafted = Generator(one, draft=Decoder(compiled("growing")))
     with pytest.raises(UsageError, match="a draft: expected a model that gives logits of all tokens, found those of"):
         drafted.generate(PROMPTS[0], max_new_tokens=9)

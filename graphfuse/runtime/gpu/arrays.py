@@ -5,6 +5,7 @@ An input becomes an `Operand`: either host memory to copy in, or an address on t
 
 from __future__ import annotations
 
+import functools
 import sys
 import weakref
 from collections.abc import Mapping
@@ -71,10 +72,23 @@ class DeviceArray:
 
     def numpy(self) -> Array:
         """A copy in host memory."""
-        out = np.empty(self.shape, self.dtype)
+        return self._copy(0, self.shape)
+
+    def __getitem__(self, index: int | tuple[int, ...]) -> Array:
+        """A copy in host memory of what is at an index of the first dims, from 0 on."""
+        at = index if isinstance(index, tuple) else (index,)
+        if len(at) > self.ndim or not all(0 <= i < n for i, n in zip(at, self.shape, strict=False)):
+            raise IndexError(f"expected an index in {self.shape}, found {at}")
+        number = functools.reduce(lambda number, pair: number * pair[1] + pair[0], zip(at, self.shape, strict=False), 0)
+        return self._copy(number, self.shape[len(at) :])
+
+    def _copy(self, number: int, shape: tuple[int, ...]) -> Array:
+        """Of the parts of this shape one."""
+        out = np.empty(shape, self.dtype)
         with self._context.current():
-            self._context.driver.copy_out(out.ctypes.data, self.address, out.nbytes, 0)
-            self._context.driver.synchronize(0)
+            driver = self._context.driver
+            driver.copy_out(out.ctypes.data, self.address + number * out.nbytes, out.nbytes, 0)
+            driver.synchronize(0)
         return out
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
