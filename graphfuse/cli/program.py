@@ -22,6 +22,7 @@ from graphfuse.cli.exit_codes import BROKEN_PIPE, INTERNAL_ERROR, INTERRUPTED
 from graphfuse.errors import FileError, GraphfuseError, TooLargeError, UsageError, printable
 from graphfuse.files import reason
 from graphfuse.knobs import check_environment
+from graphfuse.runtime.cuda.early import begin_for
 
 STDOUT_FAILS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF)
 """Errors without a file's name: a disk behind `>` is full, or gone."""
@@ -84,6 +85,7 @@ def run_line(args: Sequence[str]) -> int:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             check_environment()
+            begin_for(args)
             code = cli.main(args=args, prog_name="graphfuse", standalone_mode=False)
         if not sys.stdout.closed:  # a language server ends with its streams
             sys.stdout.flush()

@@ -39,7 +39,7 @@ from graphfuse.errors import ArtifactError, DeviceError, InputError
 from graphfuse.gpu.emulator.driver import EmulatedDriver
 from graphfuse.knobs import scope
 from graphfuse.runtime import gfx
-from graphfuse.runtime.cuda import bindings
+from graphfuse.runtime.cuda import bindings, early
 from graphfuse.runtime.cuda.bindings import BindingsDriver
 from graphfuse.runtime.device import Device
 from graphfuse.runtime.gpu import dlpack, graphs, transfer
@@ -719,6 +719,15 @@ def test_no_driver(monkeypatch):
         bindings.open_driver()
 
 
+@pytest.fixture
+def _anew():
+    """As in a process that has begun no context."""
+    early.begin_context.cache_clear()
+    yield
+    early.begin_context.cache_clear()
+
+
+@pytest.mark.usefixtures("_anew")
 @pytest.mark.parametrize(
     ("result", "asked"), [(0, ["cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain"]), (100, ["cuInit"])]
 )
@@ -733,8 +742,9 @@ def test_a_context_is_begun_ahead(monkeypatch, result, asked):
         def __getattr__(self, name):
             return lambda *args: calls.append((name, args)) or (done.set() if name == asked[-1] else 0) or result
 
-    monkeypatch.setattr(bindings.ctypes, "CDLL", Library)
-    devices.begin(Device.parse("cuda:3"))
+    monkeypatch.setattr(early.ctypes, "CDLL", Library)
+    early.begin_for(["run", "m.gfx", "--device", "cuda:3", "--json"])
+    devices.begin(Device.parse("cuda:3"))  # which is that one
     assert done.wait(60)
     assert [name for name, _ in calls] == asked
     assert all(args[1] == 3 for name, args in calls if name == "cuDeviceGet")
@@ -744,10 +754,28 @@ def test_begun_ahead_without_a_driver(monkeypatch):
     def missing(name):
         raise OSError(f"{name}: cannot open shared object file")
 
-    monkeypatch.setattr(bindings.ctypes, "CDLL", missing)
-    bindings._retain(0)
+    monkeypatch.setattr(early.ctypes, "CDLL", missing)
+    early._retain(0)
     devices.begin(Device.parse("cpu"))
     devices.begin(Device.parse("emulator"))
+
+
+@pytest.mark.parametrize(
+    ("line", "begun"),
+    [
+        ("run m.onnx --device cuda", [0]),
+        ("generate --device=cuda:2 m.gfx", [2]),
+        ("run m.onnx --device cpu", []),
+        ("run m.onnx --device cudas", []),
+        ("run m.onnx --prompt --device", []),
+        ("compile cuda --device emulator", []),
+    ],
+)
+def test_which_lines_begin_a_context(monkeypatch, line, begun):
+    found: list[int] = []
+    monkeypatch.setattr(early, "begin_context", found.append)
+    early.begin_for(line.split())
+    assert found == begun
 
 
 def test_driver_too_old(cuda):

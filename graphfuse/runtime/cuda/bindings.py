@@ -19,6 +19,7 @@ from graphfuse.artifact import TensorMap, elem_dtype
 from graphfuse.errors import DeviceError, GraphfuseError
 from graphfuse.llvm.launch_loop import launch_loop
 from graphfuse.runtime.cuda.batch import Batch, Replay
+from graphfuse.runtime.cuda.early import begin_context
 from graphfuse.targets.driver import CopyCall, DriverError, LaunchCall, Launcher
 from graphfuse.targets.nvidia import GpuInfo
 
@@ -63,16 +64,8 @@ def open_driver(arch: str = "") -> BindingsDriver:
 
 def begin(ordinal: int) -> None:
     """Make a GPU's context, and the code that launches, in other threads; what is wrong is said when they are used."""
-    for work in (functools.partial(_retain, ordinal), _make_loop):
-        threading.Thread(target=work, daemon=True).start()
-
-
-def _retain(ordinal: int) -> None:
-    """As `BindingsDriver.retain`, but for the module, which takes as long to import as this does."""
-    with contextlib.suppress(OSError, AttributeError):
-        cuda, device, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_int(), ctypes.c_void_p()
-        if not cuda.cuInit(0) and not cuda.cuDeviceGet(ctypes.byref(device), ordinal):
-            cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+    begin_context(ordinal)
+    threading.Thread(target=_make_loop, daemon=True).start()
 
 
 def _make_loop() -> None:
