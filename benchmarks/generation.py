@@ -8,8 +8,9 @@ a GPU in bf16), is compiled once. Each round is a new process that loads the art
 and continues the tokens of a prompt, several times.
 
 `load`: until code and weights are loaded and checked; `first`: from the prompt to its first token; `prefill`: the same
-later on; `tokens_s`: tokens a second behind the first. Seconds, medians of the rounds. `met`: whether loading takes at
-most 0.3 s, and then the first token 1.2 times the prefill.
+later on; `tokens_s`: tokens a second behind the first; `start`: from where the command's own code begins to the first
+token, so with what it imports. Seconds, medians of the rounds. `met`: whether loading takes at most 0.3 s, and has the
+first token within 1.2 times the prefill from there.
 
 `parts` are those of loading, and imports, which are not in it: `driver` is imported and started, `device` gets a
 context, and while `weights` go there, the `plan` is read and `code` loaded. Of all threads together, and in `weights`:
@@ -49,6 +50,7 @@ PROMPT, TOKENS, CONTEXT = 128, 32, 1024
 AGAIN = 3
 """Times that a loaded model reads the prompt again; plans for its shapes are made in the first of them."""
 MOST_LOAD_S, MOST_PREFILLS = 0.3, 1.2
+FIGURES = ("load", "first", "prefill", "tokens_s", "start")
 ARTIFACT = "model.gfx"
 
 
@@ -161,6 +163,9 @@ def places_of_first(device: str) -> dict[str, tuple[Any, str]]:
 def run(artifact: Path, device: str, threads: int, prompt: int = PROMPT, tokens: int = TOKENS) -> dict[str, Any]:
     """A round: a row's figures, and the tokens."""
     start = time.perf_counter()
+    from graphfuse.runtime.cuda.early import begin_for
+
+    begin_for(["--device", device])
     import numpy as np
 
     from graphfuse import generation
@@ -180,6 +185,7 @@ def run(artifact: Path, device: str, threads: int, prompt: int = PROMPT, tokens:
             pieces = generator.stream([ids], max_new_tokens=tokens)
             made.append(next(pieces).token)
             times[-1].append(time.perf_counter())
+        row.setdefault("start", times[-1][1] - start)
         for piece in pieces:
             times[-1].append(time.perf_counter())
             made.append(piece.token)
@@ -230,19 +236,18 @@ def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
     """Medians, and what of them is fast enough."""
     if not found:
         return {}
-    row: dict[str, Any] = {
-        key: statistics.median(f[key] for f in found) for key in ("load", "first", "prefill", "tokens_s")
-    }
+    row: dict[str, Any] = {key: statistics.median(f[key] for f in found) for key in FIGURES}
     for parts in ("parts", "first_parts"):
         row[parts] = {part: statistics.median(f[parts][part] for f in found) for part in found[0][parts]}
-    met = {"load": row["load"] <= MOST_LOAD_S, "first": row["first"] <= MOST_PREFILLS * row["prefill"]}
+    most = MOST_LOAD_S + MOST_PREFILLS * row["prefill"]
+    met = {"load": row["load"] <= MOST_LOAD_S, "first": row["load"] + row["first"] <= most}
     return {**row, "met": met, "rounds": len(found)}
 
 
 def report(row: Mapping[str, Any]) -> str:
     """One line, and what went wrong."""
     text = f"{row['model']} {row['dtype']} on {row['device']}:"
-    for part in ("load", "first", "prefill", "tokens_s"):
+    for part in FIGURES:
         text += f" {part} {row[part]:.3f}" * (part in row)
     text += " missed " + (", ".join(bar for bar, met in row.get("met", {}).items() if not met) or "nothing")
     for parts in ("parts", "first_parts"):
