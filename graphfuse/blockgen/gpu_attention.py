@@ -46,7 +46,8 @@ from graphfuse.ir.types import BF16, F16, F32, I64, Scalar
 from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, maximum, minimum, product, substitute
 
 MAX_DEPTH = 256
-"""Elements of a query that are multiplied at once; deeper ones are loaded again for each block of keys."""
+"""Elements of a query that are multiplied at once. Deeper ones are in parts: in shared memory, where that has room for
+all of them, else loaded again for each block of keys."""
 MAX_VALUES = 256
 """Elements of a result row of one program."""
 WIDE_DEPTH_BYTES, WIDE_VALUES_BYTES, WIDE_KEYS = 256, 512, 16
@@ -82,7 +83,6 @@ class GpuAttention(AttentionKernel):
     def emit(self) -> Func:
         """Grid over outer dims, blocks of queries, blocks of value columns."""
         kernel, ev = self.kernel, self.kernel.ev
-        ranges = kernel.space.ranges
         columns = shape_of(self.roles.output.result)[-1]
         self.depth = product(self.roles.scores.depth)
         found = find_softmax(self.reduces, self.roles.output.lhs)
@@ -94,10 +94,9 @@ class GpuAttention(AttentionKernel):
             why = str(reason)
         size = element_of(self.roles.scores.lhs).bytes
         self.is_narrow = size <= 2
-        most = MAX_VALUES if self.is_narrow else WIDE_VALUES_BYTES // size
         self.most_depth = MAX_DEPTH if self.is_narrow else WIDE_DEPTH_BYTES // size
-        width = max(LEAST_SIDE, min(most, power_of_two(at_most(columns, ranges))))
-        tile = self._tile(width) if self.boxes else None
+        width = self._width(columns)
+        tile = kernel.chosen(self._tiles(width)) if self.boxes else None
         sizes = Sizes(tile.rows, tile.keys, tile.rows // 16) if tile else self._sizes(width)
         self.height, self.keys_width = sizes.rows, sizes.keys
         height = self.height
@@ -168,8 +167,8 @@ class GpuAttention(AttentionKernel):
             raise Unboxed("operands have no element of 16 bits in common")
         if element_of(output.result) not in (F32, elem):
             raise Unboxed(f"the result is of {element_of(output.result)}")
-        if len(scores.depth) != 1 or at_most(self.depth, space.ranges) > MAX_DEPTH:
-            raise Unboxed(f"queries have more than {MAX_DEPTH} elements, or several dims of them")
+        if len(scores.depth) != 1 or not self._tiles(self._width(columns)):
+            raise Unboxed("queries have several dims, or more elements than shared memory has room for")
         least = gpu_attention_tile.least_rows(at_most(self.keys, space.ranges), self.kernel.machine)
         if at_most(self.rows, space.ranges) < least:
             raise Unboxed(f"fewer than {least} queries")
@@ -187,14 +186,31 @@ class GpuAttention(AttentionKernel):
         pairs = ((query, row, depth), (keys, key, depth), (values, column, key))
         return tuple(find_box(self.kernel, f, str(side), str(summed)) for f, side, summed in pairs)
 
-    def _tile(self, values: int) -> AttentionTile:
-        """Of a program of warpgroups."""
+    def _width(self, columns: Dim) -> int:
+        """Columns of the result that a program makes."""
+        size = element_of(self.roles.scores.lhs).bytes
+        most = MAX_VALUES if size <= 2 else WIDE_VALUES_BYTES // size
+        return max(LEAST_SIDE, min(most, power_of_two(at_most(columns, self.kernel.space.ranges))))
+
+    def _tiles(self, values: int) -> list[AttentionTile]:
+        """Of a program of warpgroups, the best first."""
         machine, ranges = self.kernel.machine, self.kernel.space.ranges
         rows, keys = (at_most(d, ranges) for d in (self.rows, self.keys))
         heads = at_most(positions([self.shape[i] for i in self.roles.outer]), ranges)
-        depth = power_of_two(at_most(self.depth, ranges))
-        tiles = gpu_attention_tile.attention_tiles(depth, values, rows, keys, heads, machine)
-        return self.kernel.chosen(tiles)
+        depth = sum(width for _, width in self._depths())
+        return gpu_attention_tile.attention_tiles(depth, values, rows, keys, heads, machine)
+
+    def _depths(self) -> list[tuple[int, int]]:
+        """Where the parts of a query begin that are multiplied at once, and how long they are."""
+        depth, at = at_most(self.depth, self.kernel.space.ranges), 0
+        if depth <= MAX_DEPTH:
+            return [(0, max(LEAST_SIDE, power_of_two(depth)))]
+        out: list[tuple[int, int]] = []
+        while at < depth:
+            width = min(MAX_DEPTH, 1 << (depth - at).bit_length() - 1)
+            out.append((at, max(LEAST_SIDE, width)))
+            at += out[-1][1]
+        return out
 
     def _sizes(self, values: int) -> Sizes:
         """As many rows as there are programs for all multiprocessors with."""
@@ -228,21 +244,23 @@ class GpuAttention(AttentionKernel):
         lane, position = lane_along(self.kernel, self.depth, width, first)
         return lane, unravel(position, depth, self.kernel.space)
 
-    def _query(self) -> Value | None:
-        """The rows of queries, loaded once; None when they are too deep."""
-        if at_most(self.depth, self.kernel.space.ranges) > self.most_depth:
-            return None
+    def _query(self) -> list[Value]:
+        """The rows of queries, loaded once, in parts along their depth; nothing when they are too deep."""
         work = self.roles.scores
-        lane, k = self._depth_lane()
         if self.boxes:
-            return self._boxed(0, self.height, lane.extent)
+            return [self._boxed(0, self.height, width, first=first) for first, width in self._depths()]
+        if at_most(self.depth, self.kernel.space.ranges) > self.most_depth:
+            return []
+        lane, k = self._depth_lane()
         with self.kernel.ev.lanes_as(self.row_lane, lane):
-            return operand_tile(self.kernel, work.lhs, work.lhs_at(self._index(self.row, 0), k), 1)
+            return [operand_tile(self.kernel, work.lhs, work.lhs_at(self._index(self.row, 0), k), 1)]
 
-    def _boxed(self, which: int, side: int, depth: int, key: Dim = 0, lane: str = "") -> Value:
-        """A tile of the queries, keys or values, in a box; `lane` is what runs along the keys from `key` on."""
-        first = substitute(key, {lane: 0})
-        at = (self.first_row, first, 0, self.first_column, *self.at)
+    def _boxed(self, which: int, side: int, depth: int, key: Dim = 0, lane: str = "", first: int = 0) -> Value:
+        """A tile of the queries, keys or values, in a box; `lane` is what runs along the keys from `key` on.
+
+        Of queries and keys it begins at element `first`.
+        """
+        at = (self.first_row, substitute(key, {lane: 0}), first, self.first_column, *self.at)
         return self.boxes[which].load(self.kernel, dict(zip(self.variables, at, strict=True)), side, depth)
 
     def _scores(self, lane: Lane, key: Dim) -> Value:
@@ -252,18 +270,23 @@ class GpuAttention(AttentionKernel):
         elem = accumulator(self.elem)
         acc = ev.const(0.0, elem, (self.row_lane.extent, lane.extent))
 
+        if self.boxes:
+            for a, (first, width) in zip(self.query, self._depths(), strict=True):
+                b = self._boxed(1, lane.extent, width, key, lane.name, first)
+                acc = ev.emit(block.dot, a, b, acc)
+            return ev.cast(acc, self.elem)
+
         def multiplied(depth: Lane, k: Index, carried: Value) -> Value:
-            a = self.query
-            if a is None:
+            if self.query:
+                (a,) = self.query
+            else:
                 with ev.lanes_as(self.row_lane, depth):
                     a = operand_tile(kernel, work.lhs, work.lhs_at(index, k), 1)
-            if self.boxes:
-                return ev.emit(block.dot, a, self._boxed(1, lane.extent, depth.extent, key, lane.name), carried)
             with ev.lanes_as(depth, lane):
                 b = operand_tile(kernel, work.rhs, work.rhs_at(index, k), 0)
             return ev.emit(block.dot, a, b, carried)
 
-        if self.query is not None:
+        if self.query:
             acc = multiplied(*self._depth_lane(), acc)
         else:
 

@@ -21,6 +21,10 @@ MOST_REGISTERS = 192
 """Of a thread, 32 bits each, for scores, probabilities and result."""
 KEYS = (128, 64, 32)
 """Blocks of keys, best first: the longer, the fewer barriers and rescalings."""
+STORED = 32
+"""Columns of a result, of 4 bytes, that are stored at a time at least."""
+BARRIERS = 1 << 10
+"""Bytes, at most."""
 NARROW = 64
 """Depth of which a multiprocessor has shared memory and registers for two blocks."""
 
@@ -51,7 +55,25 @@ def least_rows(keys: int, machine: Machine) -> int:
 
 
 def attention_tiles(depth: int, values: int, rows: int, keys: int, heads: int, machine: Machine) -> list[AttentionTile]:
-    """For padded `depth` and `values`, and at most so many rows, keys and heads (of all batches); the best first."""
+    """For padded `depth` and `values`, and at most so many rows, keys and heads (of all batches); the best first.
+
+    None where shared memory has no room for any.
+    """
+    every = _tiles(depth, values, rows, keys, heads, machine)
+    shorter = [replace(t, keys=k) for k in KEYS for t in every if k < t.keys]
+
+    def fitting(tiles: list[AttentionTile]) -> list[AttentionTile]:
+        return [t for t in tiles if _shared_bytes(t, depth, values) <= machine.shared_bytes]
+
+    return fitting(every) or fitting(shorter)
+
+
+def _shared_bytes(tile: AttentionTile, depth: int, values: int) -> int:
+    """For queries, two blocks of keys and values, what results are stored through, and barriers."""
+    return 2 * (tile.rows * depth + 2 * tile.keys * (depth + values)) + 4 * tile.rows * STORED + BARRIERS
+
+
+def _tiles(depth: int, values: int, rows: int, keys: int, heads: int, machine: Machine) -> list[AttentionTile]:
     wanted = max(KEYS[-1], 1 << (max(keys, 1) - 1).bit_length())
     fitting = [k for k in KEYS if max(depth, values) <= 128 or k <= 64]
     fitting = [k for k in fitting if k // 2 + k // 4 + values // 2 <= MOST_REGISTERS]

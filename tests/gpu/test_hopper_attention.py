@@ -100,6 +100,24 @@ def test_attention(attention):
 
 @pytest.mark.some(2)
 @pytest.mark.parametrize(
+    "attention",
+    [
+        replace(SMALL, heads=1, depth=576, values=512, queries=64, keys=96),
+        replace(SMALL, depth=320, queries=70, keys=100, layout="bshd", elem="bf16"),
+        replace(CAUSAL, depth=264, values=64, queries=100, keys=200),
+        replace(SMALL, heads=1, depth=640, values=72, queries=90, keys=130, symbolic=True),
+    ],
+    ids=str,
+)
+def test_deep_queries(attention):
+    """In parts, each a product of its own."""
+    func = compiled(attention)[0]
+    assert gpu.WITHOUT_WGMMA not in func.attrs
+    check(attention, rows=64, turns=False, resident=1, persistent=0)
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize(
     ("fields", "attrs"),
     [
         ({"rows": 64}, {}),
@@ -163,7 +181,7 @@ def test_the_ledger_says_what_was_not_done():
 
 
 WHY = {
-    "queries have more than 256 elements, or several dims of them": replace(SMALL, depth=272),
+    "queries have several dims, or more elements than shared memory has room for": replace(SMALL, depth=1280, keys=64),
     "fewer than 32 queries": replace(SMALL, queries=16),
     "operands have no element of 16 bits in common": replace(SMALL, elem="f32"),
 }

@@ -80,16 +80,15 @@ class _Attention(Roles[AttentionConfig]):
         first = attention.phases[0]
         query_readers = c.warpgroups * (4 if c.query_words else 1)
         self.rings = self.queries, self.keys, self.values = (
-            self._ring("queries", attention.query, 1, query_readers, along_k=not attention.query.transposed),
-            self._ring("keys", first.keys, c.stages, c.warpgroups, along_k=first.keys.transposed),
-            self._ring("values", first.values, c.stages, c.warpgroups * 4, along_k=first.values.transposed),
+            self._ring("queries", attention.query, 1, query_readers, along_k=not attention.query[0].transposed),
+            self._ring("keys", first.keys, c.stages, c.warpgroups, along_k=first.keys[0].transposed),
+            self._ring("values", [first.values], c.stages, c.warpgroups * 4, along_k=first.values.transposed),
         )
 
-    def _ring(self, name: str, operand: Operand, stages: int, readers: int, *, along_k: bool) -> Ring:
+    def _ring(self, name: str, parts: Sequence[Operand], stages: int, readers: int, *, along_k: bool) -> Ring:
         elem = self.attention.elem
-        return Ring(
-            self.scalars, [operand], [swizzle_of(operand, elem, along_k=along_k)], [name], elem, stages, readers
-        )
+        swizzles = [swizzle_of(o, elem, along_k=along_k) for o in parts]
+        return Ring(self.scalars, parts, swizzles, [name] * len(parts), elem, stages, readers)
 
     def _stores(self) -> tuple[Op, list[Op]]:
         """That of the result, and those of rows."""
@@ -135,7 +134,7 @@ class _Attention(Roles[AttentionConfig]):
             for phase in self.attention.phases:
 
                 def step(at: Clones, _: Value, carried: Sequence[Value], phase: Phase = phase) -> Sequence[Value]:
-                    self.keys.fill(at, carried[0], [phase.keys])
+                    self.keys.fill(at, carried[0], phase.keys)
                     self.values.fill(at, carried[0], [phase.values])
                     return [self.keys.next(at.builder, carried[0])]
 
@@ -280,7 +279,7 @@ class _Attention(Roles[AttentionConfig]):
         """The queries as words in registers, if there is room for them, else their slot."""
         if not self.config.query_words:
             return query
-        rows, depth = self.attention.query.shape
+        rows, depth = self.attention.query[0].shape
         layout = Wgmma(depth, (4 * self.config.warpgroups, 1)).linear((rows, depth))
         at = b(block.const, value=0, elem=I64)
         tile = b(gpu.load_shared, self.queries.buffers[0], at, layout=layout)
@@ -293,14 +292,15 @@ class _Attention(Roles[AttentionConfig]):
         type_, first = self.attention.score_type, self.attention.phases[0]
         nothing = b(gpu.undefined, shape=type_.shape, elem=type_.elem, layout=self.score_layout, hint="scores")
         keep = b(block.const, value=False, elem=BOOL)
-        flags: dict[str, Attr] = {"transpose_b": first.keys.transposed}
-        (keys,) = self.keys.buffers
+        flags: dict[str, Attr] = {"transpose_b": first.keys[0].transposed}
         if self.config.query_words:
-            operands = [query, keys, key, nothing, keep]
-        else:
-            operands = [*self.queries.buffers, keys, key, nothing, keep, query]
-            flags["transpose_a"] = self.attention.query.transposed
-        return b.append(gpu.wgmma.build(operands, flags)).result
+            return b.append(gpu.wgmma.build([query, *self.keys.buffers, key, nothing, keep], flags)).result
+        flags["transpose_a"] = self.attention.query[0].transposed
+        scores = nothing
+        for queries, keys in zip(self.queries.buffers, self.keys.buffers, strict=True):
+            scores = b.append(gpu.wgmma.build([queries, keys, key, scores, keep, query], flags)).result
+            keep = b(block.const, value=True, elem=BOOL)
+        return scores
 
     def _sum(self, b: Builder, p: Value, value: Value, acc: Value, keep: Value) -> Value:
         """Begin acc + P V."""

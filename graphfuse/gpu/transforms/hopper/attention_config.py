@@ -43,7 +43,8 @@ def choose(func: Func, attention: Attention, store_bytes: int) -> AttentionConfi
     stored element has `store_bytes`.
     """
     (rows, keys), (_, columns) = attention.score_type.shape, attention.acc_type.shape
-    narrow = rows == ROWS and max(columns, *attention.query.shape[1:]) <= NARROW
+    depth = sum(part.shape[1] for part in attention.query)
+    narrow = rows == ROWS and max(columns, depth) <= NARROW
     persistent = attr_int(func, "persistent", 1 if rows > ROWS else 0)
     resident = persistent or attr_int(func, "resident", 2 if narrow else 1)
     if rows % ROWS or (rows // ROWS, resident) not in REGISTERS:
@@ -56,8 +57,11 @@ def choose(func: Func, attention: Attention, store_bytes: int) -> AttentionConfi
         raise Declined(f"{live} registers of a thread for scores and result")
     warpgroups = rows // ROWS
     size = attention.elem.bytes
-    sides = (attention.query, attention.phases[0].keys, attention.phases[0].values)
-    query, key, value = (-(-a * b * size // ALIGNMENT) * ALIGNMENT for a, b in (o.shape for o in sides))
+    first = attention.phases[0]
+    query, key, value = (
+        sum(-(-a * b * size // ALIGNMENT) * ALIGNMENT for a, b in (o.shape for o in side))
+        for side in (attention.query, first.keys, (first.values,))
+    )
     room = (SHARED_BYTES + RESERVED_BYTES) // resident - RESERVED_BYTES - BARRIER_BYTES
     room -= query
     width = min(PANEL // store_bytes, columns & -columns)
@@ -69,8 +73,7 @@ def choose(func: Func, attention: Attention, store_bytes: int) -> AttentionConfi
     if stages < LEAST_STAGES:
         raise Declined(f"shared memory has room for {max(stages, 0)} blocks of keys and values")
     turns = warpgroups == 2 and bool(func.attrs.get("turns", False))
-    words = bool(func.attrs.get("query_words")) and not attention.query.transposed
-    depth = attention.query.shape[1]
+    words = bool(func.attrs.get("query_words")) and len(attention.query) == 1 and not attention.query[0].transposed
     words = words and live + depth // 4 <= MOST_LIVE and depth & depth - 1 == 0
     live += depth // 4 if words else 0
     return AttentionConfig(

@@ -2,7 +2,7 @@
 
     q = load_box
     m, l, acc = for block of keys carrying (-inf, 0, 0):
-        s = dot(q, load_box, 0)
+        s = dot(q, load_box, 0)                    (several, one on top of the other, where queries are deep)
         m, l, p = ...                              (elementwise work and reductions along rows, on s, m and l)
         acc = dot(p, load_box, acc * exp(...))
 
@@ -33,8 +33,10 @@ class Phase:
 
     loop: Op
     scores: Op
+    """The product that makes them, the last one of several."""
     output: Op
-    keys: Operand
+    keys: tuple[Operand, ...]
+    """Parts along the depth of a query."""
     values: Operand
     trips: Dim
 
@@ -67,7 +69,8 @@ class Phase:
 class Attention:
     """What was recognised: `acc` is the number of the carried value that the second product sums."""
 
-    query: Operand
+    query: tuple[Operand, ...]
+    """Parts along its depth."""
     phases: tuple[Phase, ...]
     acc: int
     elem: Scalar
@@ -112,19 +115,21 @@ def match_attention(func: Func, scalars: Scalars) -> Attention | None:
     acc = pairs[0][2]
     if not is_zero(loops[0].operands[2 + acc]):
         return None
-    queries = {scores.operands[0] for scores, _, _ in pairs}
-    if len(queries) > 1 or not _is_outside(queries.pop(), loops):
+    queries = {tuple(dot.operands[0] for dot in _parts(scores)) for scores, _, _ in pairs}
+    if len(queries) > 1 or not all(_is_outside(v, loops) for v in next(iter(queries))):
         return None
-    query = _boxed(pairs[0][0].operands[0], scalars, "queries")
+    query = tuple(_boxed(v, scalars, "queries") for v in queries.pop())
     phases = tuple(_phase(loop, pair, scalars) for loop, pair in zip(loops, pairs, strict=True))
     first = phases[0]
     trips: Dim = 0
     for phase in phases:  # if none ran, no number of trips were above 0
         trips = trips + phase.trips
     first_runs, any_runs = (bounds(t, scalars.ranges)[0] >= 1 for t in (first.trips, trips))
-    if any((p.keys.shape, p.values.shape) != (first.keys.shape, first.values.shape) for p in phases):
+    if len({tuple(o.shape for o in (*p.keys, p.values)) for p in phases}) > 1:
         raise Declined("blocks of keys differ in shape")
-    elems = {block.pointed_to(o.pointer) for p in phases for o in (query, p.keys, p.values)}
+    if len({o.transposed for o in query}) > 1 or len({o.transposed for o in first.keys}) > 1:
+        raise Declined("parts of queries, or of keys, lie in different orders")
+    elems = {block.pointed_to(o.pointer) for p in phases for o in (*query, *p.keys, p.values)}
     if len(elems) > 1 or (elem := elems.pop()).bits != 16 or elem.name not in ACCUMULATED:
         raise Declined("operands have no element of 16 bits in common")
     return Attention(query, phases, acc, elem, first_runs, first_runs or any_runs)
@@ -135,16 +140,23 @@ def _products(loop: Op) -> tuple[Op, Op, int] | None:
     if loop.kind is not control.for_ or loop.attrs.get("step", 1) != 1:
         return None
     dots = [op for op in loop.body.ops if op.kind is block.dot]
-    if len(dots) != 2 or any(op.bodies for op in loop.body.ops):
+    if len(dots) < 2 or any(op.bodies for op in loop.body.ops):
         return None
-    scores, output = dots
+    *_, scores, output = dots
     yielded = loop.body.terminator.operands
-    if output.result not in yielded or not is_zero(scores.operands[2]):
+    parts = _parts(scores)
+    if output.result not in yielded or parts != dots[:-1] or not is_zero(parts[0].operands[2]):
         return None
     at = yielded.index(output.result)
     if not _is_weighted(output.operands[2], loop.body.params.values[1 + at]):
         raise Declined("the sum so far is weighed by something else than exponentials")
     return scores, output, at
+
+
+def _parts(scores: Op) -> list[Op]:
+    """The products that are summed to scores, the first one first."""
+    before = scores.operands[2].op
+    return [*_parts(before), scores] if before is not None and before.kind is block.dot else [scores]
 
 
 def _is_weighted(value: Value, acc: Value) -> bool:
@@ -169,8 +181,8 @@ def _is_outside(value: Value, loops: Sequence[Op]) -> bool:
 def _phase(loop: Op, pair: tuple[Op, Op, int], scalars: Scalars) -> Phase:
     lower, upper = (scalars.dim(v) for v in loop.operands[:2])
     scores, output, _ = pair
-    keys, values = (_boxed(dot.operands[1], scalars, what) for dot, what in ((scores, "keys"), (output, "values")))
-    return Phase(loop, scores, output, keys, values, upper - lower)
+    keys = tuple(_boxed(dot.operands[1], scalars, "keys") for dot in _parts(scores))
+    return Phase(loop, scores, output, keys, _boxed(output.operands[1], scalars, "values"), upper - lower)
 
 
 def _boxed(value: Value, scalars: Scalars, what: str) -> Operand:
