@@ -36,6 +36,7 @@ from graphfuse.torch.partition import partition
 from graphfuse.torch.resizes import kept_whole
 from graphfuse.torch.saved import SavedGraph, saved
 from graphfuse.torch.stretches import in_stretches
+from graphfuse.torch.whole_attention import keep_attention_whole
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +68,7 @@ def compile_dynamo_graph(
 ) -> Callable[..., Any]:
     """Compile a graph of Dynamo's with these options."""
     configure_logging()
+    keep_attention_whole(gm)
     lay_out_masks(gm)
     compilers = {
         f"{kind}_compiler": SerializableAOTDispatchCompiler(

@@ -95,7 +95,7 @@ class Attention(Arguments):
         if self.attn_mask is not None:  # a row without any key is 0 / 0; torch's kernels have 0 there
             weights = e.select(e.map(graph.eq, high, -math.inf), 0.0, weights)
         out = e.contract(e.cast(weights, elem_of(self.query)), self.for_each(e, self.value), VALUES)
-        return out, e(graph.add, e(graph.log, total), high) if c.wanted[1] else None
+        return out, e(graph.add, e(graph.log, total), high) if any(c.wanted[1:2]) else None
 
     def gradients(self, e: Emitter, grad_out: Value, out: Value, logsumexp: Value) -> tuple[Value, ...]:
         """Of query, key, value and scores, which are wide; `logsumexp` is [B, H, Q, 1]."""
@@ -120,6 +120,35 @@ class Attention(Arguments):
         batch, heads, rows, last = shape_of(x)
         shared = static(shape_of(self.key)[1])
         return e.reshape(x, (batch, shared, static(heads) // shared * rows, last))
+
+
+@torch.library.custom_op(
+    "graphfuse::attention",
+    mutates_args=(),
+    schema="(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, float? scale) -> Tensor",
+)
+def whole_attention(query: Any, key: Any, value: Any, attn_mask: Any, is_causal: bool, scale: float | None) -> Any:
+    """`scaled_dot_product_attention` without a gradient as one operator, whatever torch has kernels for.
+
+    Of queries [B, H, Q, D], keys [B, G, K, D] and values [B, G, K, V]: [B, H, Q, V].
+    """
+    function = torch.nn.functional.scaled_dot_product_attention
+    out = function(query, key, value, attn_mask, 0.0, is_causal, scale=scale, enable_gqa=True)
+    return out.contiguous()
+
+
+@whole_attention.register_fake
+def _of_whole_attention(query: Any, key: Any, value: Any, *_: Any) -> Any:
+    return query.new_empty((*query.shape[:-1], value.shape[-1]))
+
+
+WHOLE_ATTENTION: Any = torch.ops.graphfuse.attention.default
+
+
+@lowers(WHOLE_ATTENTION)
+def lower_whole_attention(c: Call, a: Attention) -> Results:
+    a.check(c)
+    return a.attended(c)[0]
 
 
 @lowers(aten._scaled_dot_product_flash_attention_for_cpu.default)
