@@ -194,7 +194,7 @@ def find_box(op: Op, scalars: Scalars, perm: tuple[int, int] = (0, 1)) -> Box:
     start: dict[int, Dim] = {}
     extent: dict[int, Dim] = {}
     for d, limit in limited.items():
-        start[d], extent[d] = _placed(scalars.dim(limit), scalars)
+        start[d], extent[d] = _placed(scalars.dim(limit), left, strides[d], scalars)
         left = left - start[d] * strides[d]
     for d in sorted(set(range(2)) - set(limited), key=lambda d: strides[d] == 1):
         if strides[d] == 1:  # what has a stride of its own is no offset along the columns
@@ -225,10 +225,12 @@ def copied(box: Box, pointer: Value, scalars: Scalars) -> Box:
     return box.copied(block.pointed_to(pointer).bytes, scalars)
 
 
-def _placed(limit: Dim, scalars: Scalars) -> tuple[Dim, Dim]:
+def _placed(limit: Dim, base: Dim, stride: Dim, scalars: Scalars) -> tuple[Dim, Dim]:
     """Where a view begins and how large the tensor is, from `limit = size - start`; `Unboxed` if maybe before 0.
 
-    Programs in reverse begin at the end, which is among what is fixed: `limit = n - 64*(programs - 1 - program)`.
+    Rows of `x[1:]` are rows of x from 1 on, but `n - 1` rows of a tensor of its own begin at 0: the `base` of the view
+    says which, as a tensor does not begin before memory does. Programs in reverse begin at the end, which is among what
+    is fixed: `limit = n - 64*(programs - 1 - program)`.
     """
     fixed, varying = split(limit, scalars)
     before = _before_zero(varying * -1, scalars)
@@ -238,6 +240,8 @@ def _placed(limit: Dim, scalars: Scalars) -> tuple[Dim, Dim]:
             size = size + term
     found = [(extent - limit, extent) for extent in (fixed + before, size)]
     found = [at for at in found if bounds(at[0], scalars.ranges)[0] >= 0]
+    inside = [at for at in found if bounds(split(base - at[0] * stride, scalars)[0], scalars.ranges)[0] >= 0]
+    found = inside or found
     # what is left of a tensor may be nothing, which no map describes: then rather all of it
     some = [at for at in found if bounds(at[1], scalars.ranges)[0] >= 1]
     for at in [*some, *found]:
