@@ -151,7 +151,8 @@ class Profiled:
         return {
             "threads": self.model.session.threads, "rounds": len(self.runs.us), "wall_us": median,
             "wall_p90_us": p90, "wall_p99_us": p99, "kernels_us": self.whole, "peaks": asdict(self.peaks),
-            "kernels": rows,
+            "measured_by": self.runs.by, "why": self.runs.why, "gaps_us": self.runs.gaps_us,
+            "overlapped_us": self.runs.overlapped_us, "span_us": self.runs.span_us, "kernels": rows,
         }  # fmt: skip
 
     def show(self, title: str, top: int) -> None:
@@ -167,21 +168,43 @@ class Profiled:
                 f"{k.gflops:.1f}",
                 f"{k.gbytes:.1f}",
                 f"{k.median_us / k.bound_us:.1f}" if k.bound_us and k.median_us >= LONG_US else "-",
+                *(_resources(k) if self.runs.records else ()),
             )
             for k in self.kernels[:top]
         ]
         columns = ("kernel", "from", "median", "p90", "p99", "share", "Gflop/s", "GB/s", "times its bound")
+        if self.runs.records:
+            columns += ("registers", "shared", "local")
         table(f"{title}: {where}, {len(self.runs.us)} runs", columns, rows, right=2)
         _more(self.kernels, top)
         median, p90, p99 = map(us_text, self.wall)
         kernels = f"its kernels {us_text(whole)} in {len(self.runs.launches)} launches"
         echo(f"a run takes {median} (p90 {p90}, p99 {p99}), {kernels}")
+        if self.runs.by != "clock":
+            echo(_measured(self.runs))
         gflops, moved, cached = (
             n / 1e3 for n in (self.peaks.flops_per_us, self.peaks.bytes_per_us, self.peaks.cached_per_us)
         )
         echo(f"the machine does {gflops:.0f} Gflop/s and moves {moved:.1f} GB/s, {cached:.0f} from caches")
         for line in _why(self.model.executable, self.kernels[0]) if self.kernels else ():
             echo(line)
+
+
+def _resources(kernel: KernelTime) -> tuple[str, str, str]:
+    """Registers of a thread, KiB of shared memory of a block, bytes of local memory of a thread."""
+    if (r := kernel.resources) is None:
+        return "-", "-", "-"
+    return str(r.registers), f"{r.shared_bytes / 1024:.1f} KiB", f"{r.local_bytes} B"
+
+
+def _measured(runs: Runs) -> str:
+    """Which clock it was, and what only CUPTI sees."""
+    if not runs.records:
+        return f"launches were measured by {runs.by}, each by itself: {runs.why}"
+    span, gaps, overlapped = map(us_text, (runs.span_us, runs.gaps_us, runs.overlapped_us))
+    return (
+        f"launches were measured by {runs.by}: {span} from the first to the last, {gaps} idle, {overlapped} overlapped"
+    )
 
 
 def _sweep(title: str, found: Sequence[Profiled], top: int) -> None:

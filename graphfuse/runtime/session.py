@@ -31,6 +31,7 @@ from graphfuse.runtime.planner import ArenaPlan
 from graphfuse.runtime.ready import Ready
 from graphfuse.runtime.turns import Made, Turns, Wiring
 from graphfuse.runtime.workspace import Workspace, workspaces
+from graphfuse.targets.driver import LaunchRecord
 from graphfuse.targets.memory import physical_bytes
 from graphfuse.targets.profiles.nvidia import GPUS
 from graphfuse.value_checks import FINE, look
@@ -56,10 +57,14 @@ class StepTime:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The outputs of a run and the time of each step, in plan order."""
+    """The outputs of a run and the time of each step, in plan order.
+
+    `records` are what a GPU's driver saw, if that was asked: of each launch, with the number of its step.
+    """
 
     outputs: dict[str, Array]
     steps: tuple[StepTime, ...]
+    records: tuple[tuple[int, LaunchRecord], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ A family of targets names the modules that implement it: for NVIDIA's GPUs `grap
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -73,6 +74,21 @@ class CopyCall:
     """A copy from device to device: `slots` is the address of its source, its destination and its bytes."""
 
     slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRecord:
+    """What a GPU says of a launch of a kernel, or of a copy on it, which has no name.
+
+    From when to when it ran, in ns of its clock; a thread's registers and bytes of local memory, a block's shared bytes.
+    """
+
+    name: str
+    start: int
+    end: int
+    registers: int = 0
+    shared_bytes: int = 0
+    local_bytes: int = 0
 
 
 class Launcher(Protocol):
@@ -195,6 +211,13 @@ class Driver(Protocol):
 
     def elapsed_ms(self, start: int, end: int) -> float:
         """Milliseconds between two events that have happened."""
+        ...
+
+    def tracing(self) -> AbstractContextManager[Callable[[], list[LaunchRecord]]]:
+        """Inside, what is called gives what the GPU has done since it was called before, in the order of their starts.
+
+        All of that must have been waited for. Raises DeviceError where nothing sees it.
+        """
         ...
 
     def encode_tensor_map(self, spec: TensorMap, address: int, dims: Sequence[int], strides: Sequence[int]) -> bytes:

@@ -18,6 +18,7 @@ import numpy as np
 
 from graphfuse.artifact import TensorMap as MapSpec
 from graphfuse.artifact import elem_dtype
+from graphfuse.errors import DeviceError
 from graphfuse.gpu.emulator.emulator import SHARED_BYTES, Emulator
 from graphfuse.gpu.emulator.errors import EmulatorError
 from graphfuse.gpu.emulator.im2col import Im2colMap
@@ -182,6 +183,10 @@ class EmulatedDriver:
 
     def wait(self, stream: int, event: int) -> None:
         """It has happened."""
+
+    def tracing(self) -> NoReturn:
+        """Nothing sees it."""
+        raise DeviceError("the emulator has no times of its own")
 
     def elapsed_ms(self, start: int, end: int) -> float:
         """The emulator's own time."""

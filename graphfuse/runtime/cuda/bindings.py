@@ -13,14 +13,16 @@ import importlib
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from graphfuse.artifact import TensorMap, elem_dtype
 from graphfuse.errors import DeviceError, GraphfuseError
 from graphfuse.llvm.launch_loop import launch_loop
 from graphfuse.runtime.cuda.batch import Batch, Replay
+from graphfuse.runtime.cuda.cupti import opened
 from graphfuse.runtime.cuda.early import begin_context
-from graphfuse.targets.driver import CopyCall, DriverError, LaunchCall, Launcher
+from graphfuse.targets.driver import CopyCall, DriverError, LaunchCall, Launcher, LaunchRecord
 from graphfuse.targets.nvidia import GpuInfo
 
 log = logging.getLogger(__name__)
@@ -230,6 +232,10 @@ class BindingsDriver:
     def elapsed_ms(self, start: int, end: int) -> float:
         """`cuEventElapsedTime`."""
         return float(self.call("cuEventElapsedTime", start, end))
+
+    def tracing(self) -> AbstractContextManager[Callable[[], list[LaunchRecord]]]:
+        """By CUPTI, where it is."""
+        return opened().tracing()
 
     # launches
 

@@ -13,8 +13,8 @@ import logging
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,13 +27,13 @@ from graphfuse.runtime.callers import Callers
 from graphfuse.runtime.gpu.arrays import DeviceArray, Operand, Reader, current_stream, is_cuda_tensor
 from graphfuse.runtime.gpu.context import Context, choose_variant, context_of
 from graphfuse.runtime.gpu.graphs import Graphs, Recorder
-from graphfuse.runtime.gpu.launches import Launches, described
+from graphfuse.runtime.gpu.launches import KernelLaunch, Launches, described
 from graphfuse.runtime.gpu.memory import Block, NoRoomError, Pinned
 from graphfuse.runtime.gpu.outputs import Output, make_outputs, span_of
 from graphfuse.runtime.gpu.quick import Quick
 from graphfuse.runtime.gpu.transfer import copy_in, copy_out, offsets, uploading
 from graphfuse.runtime.session import MAX_BOUND, BaseSession, Profile, available_cores
-from graphfuse.targets.driver import Driver
+from graphfuse.targets.driver import Driver, LaunchRecord
 
 log = logging.getLogger(__name__)
 
@@ -210,6 +210,29 @@ class GpuSession(BaseSession):
         """As `run`, one kernel after another, with the time of each step."""
         outputs, launches, ns = self._run(inputs, {}, over=False, timed=True)
         return self._profile(outputs, launches.bound, ns)
+
+    @contextlib.contextmanager
+    def tracing(self) -> Generator[Callable[[Mapping[str, Any]], Profile]]:
+        """Inside, what is called runs as `run` does, by graphs where they are, and says when the GPU did what.
+
+        Raises DeviceError where nothing sees that (`Driver.tracing`).
+        """
+        with self._driver.tracing() as seen:
+            yield lambda inputs: self._traced(inputs, seen)
+
+    def _traced(self, inputs: Mapping[str, Any], seen: Callable[[], list[LaunchRecord]]) -> Profile:
+        outputs, launches, _ = self._run(inputs, {}, over=False, timed=False)
+        if any(is_cuda_tensor(v) for v in inputs.values()):
+            with self.context.current():
+                self._driver.synchronize(current_stream(self.context.ordinal))
+        wanted = [i.name if isinstance(i, KernelLaunch) else "" for i in launches.items]
+        # what is given back without a launch of its own may have been copied before the first
+        records = seen()[-len(wanted) :] if wanted else []
+        if [r.name for r in records] != wanted:
+            raise DeviceError(f"expected records of {len(wanted)} launches, found {len(records)}, or others")
+        steps = launches.bound.steps.tolist()
+        profile = self._profile(outputs, launches.bound, [r.end - r.start for r in records])
+        return replace(profile, records=tuple(zip(steps, records, strict=True)))
 
     # one run
 
