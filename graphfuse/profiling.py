@@ -106,12 +106,10 @@ class KernelTime:
         return self.nbytes / self.median_us / 1e3 if self.median_us else 0.0
 
 
-def measured(
-    model: CompiledModel, inputs: Mapping[str, Any], rounds: int, seconds: float, *, cupti: bool = True
-) -> Runs:
+def measured(model: CompiledModel, inputs: Mapping[str, Any], rounds: int, seconds: float) -> Runs:
     """Run a model so often, or for so long, behind a first time; each launch timed, and whole runs in between.
 
-    Launches of a GPU are measured by CUPTI, if it may and can, and behind the whole runs.
+    Launches of a GPU are measured by CUPTI where it is, behind the whole runs.
     """
     launches, session, why = model.session.profile(inputs).steps, model.session, ""
     if isinstance(session, GpuSession):

@@ -80,7 +80,7 @@ class CopyCall:
 class LaunchRecord:
     """What a GPU says of a launch of a kernel, or of a copy on it, which has no name.
 
-    From when to when it ran, in ns of its clock; a thread's registers and bytes of local memory, a block's shared bytes.
+    From when to when it ran, in ns of its clock; a thread's registers and local bytes, a block's shared bytes.
     """
 
     name: str
