@@ -261,7 +261,7 @@ class _Confiner(Remaker):
         for d, limit in limits.items():
             below = self.builder(block.lt, at[d], self._filled(self.new(limit), at[d]))
             mask = below if mask is None else self.builder(block.and_, mask, below)
-        attrs = {n: a for n, a in op.attrs.items() if n == "other"}
+        attrs = {n: a for n, a in op.attrs.items() if n in ("other", "cache")}
         self._by_offsets(op, block.load if load else block.store, offsets, mask, value, attrs)
 
     def _counted(self, tile: Tile, dim: int) -> Value:

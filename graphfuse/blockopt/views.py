@@ -14,6 +14,8 @@ are comparisons of its limit.
 
 from __future__ import annotations
 
+from typing import Any
+
 from graphfuse.blockopt.forms import Form, Forms
 from graphfuse.blockopt.limits import Limit, Limits
 from graphfuse.dialects import block, control
@@ -56,15 +58,16 @@ class _Finder(Remaker):
         base = self.forms.emit_in(self, form.base)
         ends = [self.forms.emit_in(self, limit) for _, limit in limits]
         strides, limited = form.strides, tuple(d for d, _ in limits)
+        hint: dict[str, Any] = {"cache": op.attrs["cache"]} if "cache" in op.attrs else {}
         if op.kind is block.load:
             made = self.builder(
                 block.load_view, self.new(op.operands[0]), base, *ends, shape=op.operands[1].type.shape,
-                strides=strides, limited=limited, other=attr_number(op, "other"),
+                strides=strides, limited=limited, other=attr_number(op, "other"), **hint,
             )  # fmt: skip
             self.values[op.result] = made
             return
         operands = [self.new(op.operands[0]), base, self.new(op.operands[2]), *ends]
-        self.builder.op(block.store_view, *operands, strides=strides, limited=limited)
+        self.builder.op(block.store_view, *operands, strides=strides, limited=limited, **hint)
 
     def _asks_of_limits(self, op: Op) -> bool:
         """Whether a row of bools is a limit, and whether any or all of them are true is said by that."""

@@ -16,7 +16,9 @@ from graphfuse.ir.core import Op
 from graphfuse.ir.types import F64, I64, Scalar
 from graphfuse.llvm.module import Reg
 
-_ORDERS = {"relaxed": "monotonic", "acq_rel": "acq_rel"}
+_ORDERS = {"relaxed": "monotonic", "acquire": "acquire", "release": "release", "acq_rel": "acq_rel"}
+_FAILURES = {"acq_rel": "acquire", "release": "monotonic"}
+"""Orders of a swap that does not happen, where they are others."""
 _STDOUT = 1
 
 
@@ -83,8 +85,7 @@ def _instruction(kind: str, elem: Scalar) -> str:
 
 def _swapped(kernel: Kernel, elem: Scalar, at: Reg, compare: Reg, value: Reg, order: str) -> Reg:
     """What was there, as bits."""
-    failure = "acquire" if order == "acq_rel" else order
-    text = f"cmpxchg {at}, {compare}, {value} {order} {failure}, align {elem.bytes}"
+    text = f"cmpxchg {at}, {compare}, {value} {order} {_FAILURES.get(order, order)}, align {elem.bytes}"
     pair = kernel.text.emit(f"{{ i{elem.bits}, i1 }}", text)
     return kernel.text.emit(f"i{elem.bits}", f"extractvalue {pair}, 0")
 

@@ -336,12 +336,15 @@ def load_view(
     other: bool | float = 0,
     layout: LinearLayout | None = None,
     ahead: int = 0,
+    cache: str = "",
 ) -> Type:
     """A strided tile: element [i, j, ..] is `pointer[base + i*strides[0] + j*strides[1] + ..]`.
 
     For each dim in `limited` (in order) an i64 limit operand: elements at or past it are `other`, and not read.
-    `ahead` is a hint: what lies that many elements further on, be it inside the tensor or not, is read soon.
+    `ahead` is a hint: what lies that many elements further on, be it inside the tensor or not, is read soon. So is
+    `cache`, as in `load`.
     """
+    check_cache(cache, LOAD_CACHES)
     if base != I64:
         raise VerifyError(f"operand 1 must be i64, got {base}")
     if ahead < 0:
@@ -389,12 +392,14 @@ def store_view(
     limited: tuple[int, ...] = (),
     stream: bool = False,
     relaxed: bool = False,
+    cache: str = "",
 ) -> tuple[Type, ...]:
     """Write a strided tile, as `load_view` reads one; elements at or past a limit are not written.
 
     `stream` is a hint that nobody reads it soon, and a promise that every row begins at a multiple of the vector size.
-    What is `relaxed` other programs may store at the same time: which is the last is not said.
+    What is `relaxed` other programs may store at the same time: which is the last is not said. `cache` as in `store`.
     """
+    check_cache(cache, STORE_CACHES)
     if base != I64:
         raise VerifyError(f"operand 1 must be i64, got {base}")
     t = _tile(value)
@@ -404,21 +409,38 @@ def store_view(
     return ()
 
 
+LOAD_CACHES = ("ca", "cg", "cs", "evict_first", "evict_last")
+STORE_CACHES = ("wb", "cg", "cs", "wt", "evict_first", "evict_last")
+"""PTX's cache operators, and what a line's place in the first cache is given to: hints, which change no number."""
+
+
+def check_cache(cache: str, known: tuple[str, ...]) -> None:
+    """Whether a hint is none, or one of those known."""
+    if cache and cache not in known:
+        raise VerifyError(f"cache must be one of {', '.join(known)}, got {cache}")
+
+
 @opdef("block.load")
-def load(pointer: Type, offsets: Type, mask: Type | None = None, *, other: bool | float = 0) -> Type:
-    """Gather `pointer[offsets]`; where the mask is false nothing is read and the element is `other`."""
+def load(pointer: Type, offsets: Type, mask: Type | None = None, *, other: bool | float = 0, cache: str = "") -> Type:
+    """Gather `pointer[offsets]`; where the mask is false nothing is read and the element is `other`.
+
+    `cache` is a hint, one of `LOAD_CACHES`: in which caches of a GPU what is read should be, and for how long.
+    """
+    check_cache(cache, LOAD_CACHES)
     check_places(offsets, mask)
     return with_elem(offsets, pointer_of(pointer).elem)
 
 
 @opdef("block.store")
 def store(
-    pointer: Type, offsets: Type, value: Type, mask: Type | None = None, *, relaxed: bool = False
+    pointer: Type, offsets: Type, value: Type, mask: Type | None = None, *, relaxed: bool = False, cache: str = ""
 ) -> tuple[Type, ...]:
     """Scatter `pointer[offsets] = value` where the mask is true; of equal offsets the last one wins.
 
-    What is `relaxed` other programs may store at the same time: which is the last is not said.
+    What is `relaxed` other programs may store at the same time: which is the last is not said. `cache` is a hint, one
+    of `STORE_CACHES`.
     """
+    check_cache(cache, STORE_CACHES)
     check_places(offsets, mask)
     if value != with_elem(offsets, pointer_of(pointer).elem):
         raise VerifyError(f"cannot store {value} through {pointer} at {offsets}")

@@ -13,17 +13,20 @@ from graphfuse.ir.core import opdef
 from graphfuse.ir.types import BOOL, F32, F64, I64, Scalar, Tile, Type
 
 ATOMIC_KINDS = ("add", "sub", "mul", "min", "max", "and", "or", "xor", "exchange")
-ORDERS = ("relaxed", "acq_rel")
+ORDERS = ("relaxed", "acquire", "release", "acq_rel")
+SCOPES = ("cta", "gpu", "sys")
 IDS = 3
 """Numbers in front of a printed line that say which program it is of."""
 
 
-def _access(pointer: Type, offsets: Type, mask: Type | None, order: str) -> Scalar:
+def _access(pointer: Type, offsets: Type, mask: Type | None, order: str, scope: str) -> Scalar:
     """The element that an atomic changes."""
     elem = pointer_of(pointer).elem
     check_places(offsets, mask)
     if order not in ORDERS:
         raise VerifyError(f"order must be one of {', '.join(ORDERS)}, got {order}")
+    if scope not in SCOPES:
+        raise VerifyError(f"scope must be one of {', '.join(SCOPES)}, got {scope}")
     if order != "relaxed" and isinstance(offsets, Tile):
         raise VerifyError(f"atomics on tiles are relaxed, got {order}")
     if elem.bits < 16:
@@ -33,15 +36,24 @@ def _access(pointer: Type, offsets: Type, mask: Type | None, order: str) -> Scal
 
 @opdef("block.atomic")
 def atomic(
-    pointer: Type, offsets: Type, value: Type, mask: Type | None = None, *, kind: str, order: str = "relaxed"
+    pointer: Type,
+    offsets: Type,
+    value: Type,
+    mask: Type | None = None,
+    *,
+    kind: str,
+    order: str = "relaxed",
+    scope: str = "gpu",
 ) -> Type:
     """`pointer[offsets] = kind(pointer[offsets], value)`, each element at once; gives what was there before.
 
     Elements that the mask leaves out are not touched, and their result is 0. Elements of a tile are in no order. With
-    `acq_rel`, a scalar's access sees what programs did before theirs to the same address, and all that this program
-    did before is seen by theirs after it. `max` and `min` are those of `block.max`: NaN if either is.
+    `acquire`, what a scalar's program does after its access sees what programs did before theirs to the same address,
+    if that was a `release`: all that a program did before is seen by those that acquire later. `acq_rel` is both. Those
+    of the scope `cta` are at once for this program alone, and order nothing between programs; `sys` is the host, too.
+    `max` and `min` are those of `block.max`: NaN if either is.
     """
-    elem = _access(pointer, offsets, mask, order)
+    elem = _access(pointer, offsets, mask, order, scope)
     if value != with_elem(offsets, elem):
         raise VerifyError(f"value must be {with_elem(offsets, elem)}, got {value}")
     if kind not in ATOMIC_KINDS:
@@ -53,13 +65,20 @@ def atomic(
 
 @opdef("block.atomic_cas")
 def atomic_cas(
-    pointer: Type, offsets: Type, compare: Type, value: Type, mask: Type | None = None, *, order: str = "relaxed"
+    pointer: Type,
+    offsets: Type,
+    compare: Type,
+    value: Type,
+    mask: Type | None = None,
+    *,
+    order: str = "relaxed",
+    scope: str = "gpu",
 ) -> Type:
     """Where `pointer[offsets]` has the bits of `compare`, it becomes `value`; gives what was there before.
 
-    Masks and orders as `block.atomic`.
+    Masks, orders and scopes as `block.atomic`.
     """
-    elem = _access(pointer, offsets, mask, order)
+    elem = _access(pointer, offsets, mask, order, scope)
     if not value == compare == with_elem(offsets, elem):
         raise VerifyError(f"values must be {with_elem(offsets, elem)}, got {compare} and {value}")
     return value

@@ -2,8 +2,9 @@
 
 What lies side by side in global memory is added at once: pairs of halves, and up to four f32 from sm_90 on.
 Each element is changed by one thread, also where several hold it; those that hold copies get the result through shared
-memory. A scalar's is done by the first thread. With `acq_rel` all threads meet before and after: a barrier hands on
-what the one thread's access ordered (PTX ISA, memory consistency model: causality order is transitive).
+memory. A scalar's is done by the first thread. All threads meet before one that releases and after one that acquires:
+a barrier hands on what the one thread's access ordered (PTX ISA, memory consistency model: causality order is
+transitive).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from graphfuse.dialects import effects
 from graphfuse.gpu.convert import holding, plan
 from graphfuse.gpu.kernel import Kernel, layout_of, lowers, places, space_of, vector_of, when
 from graphfuse.gpu.lower_convert import convert
-from graphfuse.gpu.lower_memory import Access, element_accesses
+from graphfuse.gpu.lower_memory import Access, element_accesses, ptx_version
 from graphfuse.gpu.words import as_bits, from_bits, gather_words
 from graphfuse.ir.core import Op
 from graphfuse.ir.layout import LANE, WARP
@@ -37,8 +38,8 @@ def lower_atomic(kernel: Kernel, op: Op) -> None:
     """One element after another of what the thread holds, some at once."""
     pointer = kernel.pointer(op.operands[0])
     value, type_ = kernel.registers(op.operands[2]), op.types[0]
-    ordered = op.attrs.get("order", "relaxed") == "acq_rel"
-    if ordered:
+    order = str(op.attrs.get("order", "relaxed"))
+    if order in ("release", "acq_rel"):
         kernel.barrier()
     kernel.order(pointer.root, writes=True, atomic=True)
     returns = op.result in kernel.read
@@ -52,7 +53,7 @@ def lower_atomic(kernel: Kernel, op: Op) -> None:
         kernel.set(op, _shared_out(kernel, type_, out))
     elif returns:
         kernel.set(op, [_from_first_thread(kernel, value.elem, out[0])])  # all meet
-    elif ordered:
+    elif order in ("acquire", "acq_rel"):
         kernel.barrier()
 
 
@@ -61,34 +62,34 @@ def _together(kernel: Kernel, op: Op, elem: Scalar, space: str) -> int:
     if op.attrs.get("kind") not in ("add", "sub"):
         return 1
     if elem == F32 and space == "global" and kernel.compute_capability >= _VECTORS:
-        version = max(int(f[3:]) for f in kernel.target.feature_set if f.startswith("ptx"))
-        return 4 if version >= _VECTORS_PTX else 1
+        return 4 if ptx_version(kernel) >= _VECTORS_PTX else 1
     return 2 if elem.name in _PAIRS and kernel.compute_capability >= _PAIRS[elem.name] else 1
 
 
 def _perform(kernel: Kernel, op: Op, elem: Scalar, access: Access, *, returns: bool) -> list[Reg]:
     """One instruction or one loop; what was there before, if anyone asks."""
     operands = [[kernel.registers(v).vectors[r] for r in access.registers] for v in op.operands[2:4]]
-    order = str(op.attrs.get("order", "relaxed"))
+    order, scope = str(op.attrs.get("order", "relaxed")), str(op.attrs.get("scope", "gpu"))
+    how = f"{order}.{scope}"
     if op.kind is effects.atomic_cas:
         swaps = [as_bits(kernel, operands[i][0]) for i in (0, 1)]
-        olds = _predicated(kernel, f"atom.{order}.gpu", f"cas.b{elem.bits}", access, swaps)
+        olds = _predicated(kernel, f"atom.{how}", f"cas.b{elem.bits}", access, swaps)
         return [from_bits(kernel, old, register_type(elem)) for old in olds]
     kind, values = str(op.attrs["kind"]), operands[0]
     name = _instruction(kernel, kind, elem, len(values))
     if not name and kind in _OPPOSITE and elem.bits >= 32:
-        return [from_bits(kernel, _extreme(kernel, kind, elem, values[0], access, order), register_type(elem))]
+        return [from_bits(kernel, _extreme(kernel, kind, elem, values[0], access, how), register_type(elem))]
     if not name:
-        return [_loop(kernel, kind, elem, values[0], access, order)]
+        return [_loop(kernel, kind, elem, values[0], access, how)]
     taken = [_operand(kernel, kind, elem, v) for v in values]
     x = taken[0]
     if len(values) > 1:
         words = taken if elem == F32 else gather_words(kernel, taken)
-        return _predicated(kernel, f"red.{order}.gpu", name, access, words, returns=False)
-    # `red` cannot be acq_rel
-    if not returns and kind != "exchange" and order == "relaxed":
-        return _predicated(kernel, f"red.{order}.gpu", name, access, [x], returns=False)
-    olds = _predicated(kernel, f"atom.{order}.gpu", name, access, [x])
+        return _predicated(kernel, f"red.{how}", name, access, words, returns=False)
+    # `red` cannot acquire
+    if not returns and kind != "exchange" and order in ("relaxed", "release"):
+        return _predicated(kernel, f"red.{how}", name, access, [x], returns=False)
+    olds = _predicated(kernel, f"atom.{how}", name, access, [x])
     return [from_bits(kernel, old, register_type(elem)) if x.type != register_type(elem) else old for old in olds]
 
 
@@ -131,7 +132,7 @@ def _predicated(
     return kernel.assembly(text, access.address, *operands, kernel.flag(access.predicate), gives=gives, early=returns)
 
 
-def _extreme(kernel: Kernel, kind: str, elem: Scalar, value: Reg, access: Access, order: str) -> Reg:
+def _extreme(kernel: Kernel, kind: str, elem: Scalar, value: Reg, access: Access, how: str) -> Reg:
     """The bits before, of a float's by integers: positive floats are in the order of their bits, negative in the other.
 
     A NaN becomes the one that is beyond all others of both; one in memory that is not would be lost, and becomes it.
@@ -144,7 +145,7 @@ def _extreme(kernel: Kernel, kind: str, elem: Scalar, value: Reg, access: Access
 
     def where(condition: Reg, name: str, given: Reg, *, returns: bool) -> list[Reg]:
         inside = replace(access, predicate=kernel.both(access.predicate, condition))
-        instruction = f"atom.{order}.gpu" if returns else "red.relaxed.gpu"
+        instruction = f"atom.{how}" if returns else f"red.relaxed.{how.partition('.')[2]}"
         return _predicated(kernel, instruction, f"{name}{elem.bits}", inside, [given], returns=returns)
 
     is_positive = kernel.compare("icmp sge", bits, 0)
@@ -160,8 +161,9 @@ def _zero(type_: str) -> str:
     return {"float": "f32 $0, 0f00000000", "double": "f64 $0, 0d0000000000000000"}.get(type_, f"b{type_[1:]} $0, 0")
 
 
-def _loop(kernel: Kernel, kind: str, elem: Scalar, value: Reg, access: Access, order: str) -> Reg:
+def _loop(kernel: Kernel, kind: str, elem: Scalar, value: Reg, access: Access, how: str) -> Reg:
     """Read, combine, and swap in if nothing has changed, until that is so. What changes nothing is not swapped in."""
+    order, _, scope = how.partition(".")
     text, skips = kernel.text, kind in _OPPOSITE and order == "relaxed"
     bits, space = f"i{elem.bits}", space_of(access.address)
     before, source = text.reserve(), text.label
@@ -172,7 +174,7 @@ def _loop(kernel: Kernel, kind: str, elem: Scalar, value: Reg, access: Access, o
         text.line(f"br {access.predicate}, label %{begin}, label %{after}")
     with text.scope(before):
         text.start(begin)
-        read = f"ld.relaxed.gpu.{space}.b{elem.bits} $0, [$1];"
+        read = f"ld.relaxed.{scope}.{space}.b{elem.bits} $0, [$1];"
         (seen,) = kernel.assembly(read, access.address, gives=[bits])
         inner = text.reserve()
         text.line(f"br label %{again}")
@@ -186,7 +188,7 @@ def _loop(kernel: Kernel, kind: str, elem: Scalar, value: Reg, access: Access, o
                 is_there, differs = kernel.compare("icmp eq", wanted, old), text.fresh("differs")
                 text.line(f"br {is_there}, label %{after}, label %{differs}")
                 text.start(differs)
-            swap = f"atom.{order}.gpu.{space}.cas.b{elem.bits} $0, [$1], $2, $3;"
+            swap = f"atom.{how}.{space}.cas.b{elem.bits} $0, [$1], $2, $3;"
             (got,) = kernel.assembly(swap, access.address, old, wanted, gives=[bits])
             same = kernel.compare("icmp eq", got, old)
             latch = text.label

@@ -33,6 +33,10 @@ _MOST_LIMIT = (1 << 31) - 1
 """Of positions, which are compared in 32 bits."""
 
 
+_PRIORITIES = 74
+"""The version of PTX that has places in the first cache (`L1::evict_first`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """One instruction: registers in memory order, the address of the first, and when it happens (None: always)."""
@@ -92,7 +96,8 @@ def lower_store_view(kernel: Kernel, op: Op) -> None:
     tile, type_ = kernel.tile(op.operands[2]), tile_of(op.operands[2])
     kernel.order(kernel.pointer(op.operands[0]).root, writes=True)
     for access in view_accesses(kernel, op, type_, op.operands[3:], stores=True):
-        store_one(kernel, tile.elem, [tile.vectors[r] for r in access.registers], access, relaxed=is_relaxed(op))
+        values = [tile.vectors[r] for r in access.registers]
+        store_one(kernel, tile.elem, values, access, relaxed=is_relaxed(op), cache=cache_of(op))
 
 
 def view_accesses(kernel: Kernel, op: Op, type_: Tile, limits: Sequence[Value], *, stores: bool) -> Iterator[Access]:
@@ -222,7 +227,8 @@ def lower_store(kernel: Kernel, op: Op) -> None:
     kernel.order(kernel.pointer(pointer).root, writes=True)
     value = kernel.registers(source)
     for access in element_accesses(kernel, op, source.type, mask, stores=True):
-        store_one(kernel, value.elem, [value.vectors[r] for r in access.registers], access, relaxed=is_relaxed(op))
+        values = [value.vectors[r] for r in access.registers]
+        store_one(kernel, value.elem, values, access, relaxed=is_relaxed(op), cache=cache_of(op))
 
 
 def element_accesses(
@@ -265,7 +271,7 @@ def _load(kernel: Kernel, op: Op, accesses: Iterator[Access]) -> None:
     elem, count = block.elem_of(type_), len(kernel.type_parts(type_))
     out: list[Reg | None] = [None] * count
     for access in accesses:
-        for r, value in zip(access.registers, load_one(kernel, elem, access, other), strict=True):
+        for r, value in zip(access.registers, load_one(kernel, elem, access, other, cache_of(op)), strict=True):
             out[r] = value
     if isinstance(type_, Tile):
         out = [out[r] for r in holding(layout_of(type_), layout_of(type_))]
@@ -279,10 +285,32 @@ def _words(nbytes: int) -> list[str]:
     return ["i32"] * (nbytes // 4)
 
 
-def load_one(kernel: Kernel, elem: Scalar, access: Access, other: float) -> list[Reg]:
+def cache_of(op: Op) -> str:
+    """The hint of an access, if it has one."""
+    return str(op.attrs.get("cache", ""))
+
+
+def _cached(kernel: Kernel, cache: str, address: Reg) -> str:
+    """A hint as instructions on global memory take it; those of places in the first cache are of PTX 7.4 on."""
+    if not cache or space_of(address) != "global":
+        return ""
+    if not cache.startswith("evict"):
+        return f".{cache}"
+    if ptx_version(kernel) >= _PRIORITIES:
+        return f".L1::{cache}"
+    return ".cs" if cache == "evict_first" else ""
+
+
+def ptx_version(kernel: Kernel) -> int:
+    """As features have it: 74 is 7.4."""
+    return max(int(f[3:]) for f in kernel.target.feature_set if f.startswith("ptx"))
+
+
+def load_one(kernel: Kernel, elem: Scalar, access: Access, other: float, cache: str = "") -> list[Reg]:
     """The elements that one instruction loads, or `other`."""
     n, nbytes, address = len(access.registers), elem.bytes * len(access.registers), access.address
-    if access.predicate is None:
+    hint = _cached(kernel, cache, address)
+    if access.predicate is None and not hint:
         at, type_ = kernel.address(address, access.displacement), _memory_vector(elem, n)
         return _unpack(kernel, elem, kernel.text.emit(type_, f"load {type_}, {at}, align {nbytes}"), n)
     words = _words(nbytes)
@@ -291,10 +319,12 @@ def load_one(kernel: Kernel, elem: Scalar, access: Access, other: float) -> list
     fill = zip(registers, _fill_words(elem, other, n, words[0]), strict=True)
     clear = "".join(f"mov.b{t[1:]} ${i}, {value};\n" for i, (t, value) in enumerate(fill))
     kind = "u8" if nbytes == 1 else f"b{words[0][1:]}"
-    load = f"ld.{space_of(address)}{vector}.{kind} {names}, [${count}+{access.displacement}];"
-    got = kernel.assembly(
-        when(load, count + 1, clear), address, kernel.flag(access.predicate), gives=registers, early=True
-    )
+    load = f"ld.{space_of(address)}{hint}{vector}.{kind} {names}, [${count}+{access.displacement}];"
+    if access.predicate is None:
+        got = kernel.assembly(load, address, gives=registers)
+    else:
+        text = when(load, count + 1, clear)
+        got = kernel.assembly(text, address, kernel.flag(access.predicate), gives=registers, early=True)
     word = kernel.convert("trunc", got[0], words[0])
     return _unpack(kernel, elem, word if count == 1 else kernel.joined(got), n)
 
@@ -331,18 +361,21 @@ def is_relaxed(op: Op) -> bool:
     return bool(op.attrs.get("relaxed", False))
 
 
-def store_one(kernel: Kernel, elem: Scalar, values: Sequence[Reg], access: Access, *, relaxed: bool = False) -> None:
+def store_one(
+    kernel: Kernel, elem: Scalar, values: Sequence[Reg], access: Access, *, relaxed: bool = False, cache: str = ""
+) -> None:
     """Store elements by one instruction."""
     n, nbytes, address = len(values), elem.bytes * len(values), access.address
     parts = [kernel.convert("zext", v, memory_type(elem)) for v in values]
     packed = parts[0] if n == 1 else kernel.recast(kernel.joined(parts), _memory_vector(elem, n))
-    if access.predicate is None and not relaxed:
+    hint = "" if relaxed else _cached(kernel, cache, address)
+    if access.predicate is None and not relaxed and not hint:
         kernel.text.line(f"store {packed}, {kernel.address(address, access.displacement)}, align {nbytes}")
         return
     words = _as_words(kernel, packed, nbytes)
     vector, names = vector_of(1 if access.predicate is None else 2, len(words))
     how = "relaxed.gpu." if relaxed else ""
-    store = f"st.{how}{space_of(address)}{vector}.b{min(8 * nbytes, 32)} [$0+{access.displacement}], {names};"
+    store = f"st.{how}{space_of(address)}{hint}{vector}.b{min(8 * nbytes, 32)} [$0+{access.displacement}], {names};"
     if access.predicate is None:
         kernel.assembly(store, address, *words)
     else:

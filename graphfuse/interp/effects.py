@@ -46,7 +46,7 @@ def atomic_cas(
 
 def _one_by_one(context: Context, op: Op, pointer: Pointer, offsets: Array, mask: Array, change: Any) -> Array:
     out, shadow, bare = np.zeros(offsets.shape, pointer.array.dtype), pointer.shadow, replace(pointer, shadow=None)
-    orders = op.attrs.get("order", "relaxed") != "relaxed"
+    order, apart = str(op.attrs.get("order", "relaxed")), op.attrs.get("scope") == "cta"
     yes, mask = np.ones((), np.bool_), np.broadcast_to(mask, offsets.shape)
     for lane, at in enumerate(np.ndindex(offsets.shape)):
         if not mask[at]:
@@ -57,7 +57,7 @@ def _one_by_one(context: Context, op: Op, pointer: Pointer, offsets: Array, mask
         write(context, bare, where, yes, new)
         if shadow is not None:
             place = Where(where.reshape(1) + pointer.offset, np.asarray([lane]), offsets.shape)
-            shadow.change(place, old.reshape(1), new.reshape(1), orders=orders)
+            shadow.change(place, old.reshape(1), new.reshape(1), order=order, apart=apart)
     return out
 
 

@@ -145,8 +145,8 @@ class Races:
             self.now.known = np.maximum(self.now.known, released)
 
     def release(self, flag: tuple[int, int]) -> None:
-        """Who acquires at the flag from now on knows what the program knows and did."""
-        made = self._released[flag] = self.now.known.copy()
+        """Who acquires at the flag from now on knows what the program knows and did, beside what was known there."""
+        made = self._released[flag] = np.maximum(self.now.known, self._released.get(flag, self._nothing))
         made[self.now.number] = self.now.time
         self.now.time += 1
         self.now.accesses.clear()
@@ -219,20 +219,24 @@ class Shadow:
         races.forget(id(self), touch.units * self.unit)
         self.writes.put(touch.units, races.number(where.shape, atomic=relaxed), touch.lanes)
 
-    def change(self, where: Where, old: Array, new: Array, *, orders: bool) -> None:
-        """One element is changed by an atomic, which may leave it as it is, and may order programs."""
+    def change(self, where: Where, old: Array, new: Array, *, order: str, apart: bool) -> None:
+        """One element is changed by an atomic, which may leave it as it is, and may order programs.
+
+        What is `apart` is one for its own program only.
+        """
         touch = self._touch(where, old.itemsize, "changed", (old, new))
         flag = id(self), int(where.elements[0]) * old.itemsize
-        if orders:
+        if order in ("acquire", "acq_rel") and not apart:
             self.races.acquire(flag)
-        writes = self.writes.accesses[touch.units]
-        touch.check(self.writes, self.races.unordered(writes) & ~self.races.atomic[writes])
+        for seen in (self.writes, self.atomics)[: 1 + apart]:
+            writes = seen.accesses[touch.units]
+            touch.check(seen, self.races.unordered(writes) & (apart | ~self.races.atomic[writes]))
         changed = touch.changed
         for seen in (self.reads, self.others):
             touch.check(seen, self.races.unordered(seen.accesses[touch.units]) & changed)
         self._keep_other(self.writes, self.atomics, touch.units)
-        self.writes.put(touch.units, self.races.number(where.shape, atomic=True), touch.lanes)
-        if orders:
+        self.writes.put(touch.units, self.races.number(where.shape, atomic=not apart), touch.lanes)
+        if order in ("release", "acq_rel") and not apart:
             self.races.release(flag)
 
     def _check_lanes(self, where: Where, wanted: Array, new: Array) -> None:

@@ -56,21 +56,25 @@ _OF_MORE = {
     "pow(a, b)": "a to the power b.",
 }
 """What functions of several floating-point numbers are."""
+_CHANGES = {
+    "atomic_add": "Adds to memory", "atomic_and": "Memory & values", "atomic_max": "The larger one stays in memory",
+    "atomic_min": "The smaller one stays in memory", "atomic_or": "Memory | values",
+    "atomic_sub": "Subtracts from memory", "atomic_xchg": "Stores", "atomic_xor": "Memory ^ values",
+    "f32_atomic_add": "The old spelling of atomic_add: adds",
+}  # fmt: skip
 _OTHERS = {
+    **{
+        f"{name}(pointers, values, [mask], [order], [scope])": f"{text}; gives what was there before."
+        for name, text in _CHANGES.items()
+    },
+    "atomic_cas(pointers, compare, values, [mask], [order], [scope])": "Stores where memory equals `compare`.",
+    "load(pointers, [mask], [cache])": "What pointers point at; the word is a hint for the caches of a GPU.",
+    "store(pointers, values, [mask], [cache])": "Stores values; the word is a hint for the caches of a GPU.",
     "__debug_barrier()": "Stores in front of it are seen by loads behind it in the same program.",
     "abs(x)": "The absolute value, of integers too.",
     "argsort(x, [axis], [descending])": "The places of the elements in order; NaN is the largest.",
     "argtopk(x, k, [axis])": "The places of the k largest elements, the largest first.",
     "assert(condition, [message])": "With -g and under --check, an error where the condition does not hold.",
-    "atomic_add(pointers, values, [mask])": "Adds to memory; gives what was there before.",
-    "atomic_and(pointers, values, [mask])": "Memory & values; gives what was there before.",
-    "atomic_cas(pointers, compare, values, [mask])": "Stores where memory equals `compare`; gives what was there.",
-    "atomic_max(pointers, values, [mask])": "The larger one stays in memory; gives what was there before.",
-    "atomic_min(pointers, values, [mask])": "The smaller one stays in memory; gives what was there before.",
-    "atomic_or(pointers, values, [mask])": "Memory | values; gives what was there before.",
-    "atomic_sub(pointers, values, [mask])": "Subtracts from memory; gives what was there before.",
-    "atomic_xchg(pointers, values, [mask])": "Stores; gives what was there before.",
-    "atomic_xor(pointers, values, [mask])": "Memory ^ values; gives what was there before.",
     "cat(a, b, [axis])": "One tile behind another along an axis.",
     "cdiv(a, b)": "The quotient of integers, rounded up.",
     "clamp(x, low, high)": "min(max(x, low), high), but NaN stays.",
@@ -80,7 +84,6 @@ _OTHERS = {
     "cumprod(x, [axis], [reverse])": "The product of the elements up to each along an axis.",
     "cumsum(x, [axis], [reverse])": "The sum of the elements up to each along an axis.",
     "dot(a, b, [acc], [precision])": "acc + a @ b in the type of `acc`; the precision is ieee, tf32 or tf32x3.",
-    "f32_atomic_add(pointers, values, [mask])": "The old spelling of atomic_add.",
     "flip(x, [axis])": "The elements the other way round along an axis.",
     "gather(x, index, [axis])": "Elements by their places along an axis; where there is no such place, 0.",
     "get_num_program(axis)": "The old spelling of get_num_programs.",

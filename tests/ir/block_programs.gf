@@ -45,6 +45,9 @@ func @atomics(%x: ptr<i32>, %y: ptr<f16>, %lock: ptr<i32>) {
   %taken = block.const() {elem = i32, value = 1} : i32
   %set = block.atomic(%lock, %zero, %free) {kind = "exchange", order = "acq_rel"} : i32
   %got = block.atomic_cas(%lock, %zero, %free, %taken) {order = "acq_rel"} : i32
+  %told = block.atomic(%lock, %zero, %taken) {kind = "add", order = "release", scope = "sys"} : i32
+  %seen = block.load(%x, %i, %mask) {cache = "evict_first"} : tile<4xi32>
+  block.store(%x, %i, %seen) {cache = "cs"}
   block.barrier()
   %ok = block.eq(%got, %free) : bool
   block.assert(%ok) {message = "the lock is free"}

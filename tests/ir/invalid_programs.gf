@@ -69,7 +69,22 @@ func @f(%p: ptr<f32>, %i: tile<4xi64>, %v: tile<4xf32>) {
 }
 // -----
 func @f(%p: ptr<f32>, %i: i64, %v: f32) {
-  %r = block.atomic(%p, %i, %v) {kind = "add", order = "seq_cst"} : f32  // error: block.atomic: order must be one of relaxed, acq_rel, got seq_cst
+  %r = block.atomic(%p, %i, %v) {kind = "add", order = "seq_cst"} : f32  // error: block.atomic: order must be one of relaxed, acquire, release, acq_rel, got seq_cst
+  return()
+}
+// -----
+func @f(%p: ptr<f32>, %i: i64, %v: f32) {
+  %r = block.atomic_cas(%p, %i, %v, %v) {scope = "system"} : f32  // error: block.atomic_cas: scope must be one of cta, gpu, sys, got system
+  return()
+}
+// -----
+func @f(%p: ptr<f32>, %i: i64) {
+  %r = block.load(%p, %i) {cache = "wt"} : f32  // error: block.load: cache must be one of ca, cg, cs, evict_first, evict_last, got wt
+  return()
+}
+// -----
+func @f(%p: ptr<f32>, %i: i64, %v: f32) {
+  block.store(%p, %i, %v) {cache = "ca"}  // error: block.store: cache must be one of wb, cg, cs, wt, evict_first, evict_last, got ca
   return()
 }
 // -----

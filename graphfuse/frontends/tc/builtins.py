@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 
@@ -13,6 +12,7 @@ from graphfuse.frontends.tc import ast
 from graphfuse.frontends.tc import typed as t
 from graphfuse.frontends.tc.check_expr import ExprChecker, roots
 from graphfuse.frontends.tc.convert import broadcast, converted, to_elem
+from graphfuse.frontends.tc.memory_builtins import MEMORY_FUNCTIONS, plain_name
 from graphfuse.frontends.tc.number_builtins import NUMBER_FUNCTIONS
 from graphfuse.frontends.tc.tile_builtins import TILE_FUNCTIONS
 from graphfuse.frontends.tc.types import (
@@ -24,14 +24,9 @@ from graphfuse.frontends.tc.types import (
     Element,
     Pointer,
     Tile,
-    Void,
     broadcast_shapes,
     with_shape,
 )
-
-_CHANGES = ("add", "sub", "and", "or", "xor", "min", "max", "cas")
-_ATOMICS = {f"atomic_{kind}": kind for kind in _CHANGES} | {"atomic_xchg": "exchange", "f32_atomic_add": "add"}
-_OLD_ATOMIC = re.compile(r"atomic_add_(float|half|double|int)_\d+x\d+\Z")
 
 Handler = Callable[["BuiltinChecker", ast.Call, str, list[t.Expr]], t.Expr]
 
@@ -60,7 +55,9 @@ class BuiltinChecker(ExprChecker):
             return _dot(self, node)
         if callee.text in TILE_FUNCTIONS:
             return TILE_FUNCTIONS[callee.text](self, node, callee.text)
-        found = _HANDLERS.get("atomic_add" if _OLD_ATOMIC.match(callee.text) else callee.text)
+        if (access := MEMORY_FUNCTIONS.get(plain_name(callee.text))) is not None:
+            return access(self, node, callee.text)
+        found = _HANDLERS.get(callee.text)
         if found is None:
             if callee.text == "calloc":
                 self.fail("call", "calloc: expected at file scope, as in char __constant__ *NAME = calloc(64);", node)
@@ -201,42 +198,16 @@ def _accumulator(c: BuiltinChecker, acc: t.Expr, node: ast.Expr, of: Arith, usua
     return out
 
 
-def _atomic(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
-    kind = _ATOMICS.get(name, "add")
-    pointer, *rest = args
-    split = 2 if kind == "cas" else 1
-    values, masks = rest[:split], rest[split:]
-    elem = pointer.elem
-    if not isinstance(elem, Pointer) or isinstance(elem.to, Void):
-        c.fail("arguments", f"argument 0 of {name}: expected a pointer, found {pointer.type}", node.args[0])
-    if elem.to.bits < 16:
-        c.fail("arguments", f"{name}: expected elements of 16, 32 or 64 bits, found {elem.to}", node.args[0])
-    if kind in ("and", "or", "xor") and elem.to.is_float:
-        c.fail("arguments", f"{name}: expected a pointer to integers, found {pointer.type}", node.args[0])
-    c.writable(pointer, node.args[0])
-    shape = c.joint_shape(node, f"arguments of {name}: ", pointer, *values, *masks)
-    with c.conversions("broadcast", node, f"arguments of {name}: "):
-        pointer = broadcast(pointer, shape)
-        values = [broadcast(to_elem(x, elem.to), shape) for x in values]
-    mask = None
-    if masks:
-        if masks[0].elem != BOOL and not isinstance(masks[0], t.Const):
-            c.fail("mask", f"mask of {name}: expected bool, found {masks[0].type}", node.args[-1])
-        mask = broadcast(to_elem(masks[0], BOOL), shape)
-    return t.Atomic(node.at, with_shape(elem.to, shape), kind, pointer, c.mask(pointer, mask, node), tuple(values))
-
-
 def _barrier(c: BuiltinChecker, node: ast.Call, name: str, args: list[t.Expr]) -> t.Expr:
     return t.Barrier(node.at, VOID)
 
 
 _HANDLERS: dict[str, tuple[Handler, int, int]] = {
     **dict.fromkeys(("get_program_id", "get_num_programs", "get_num_program"), (_grid, 1, 1)),
-    **{name: (_atomic, n, n + 1) for name, kind in _ATOMICS.items() for n in [3 if kind == "cas" else 2]},
     **dict.fromkeys(("select", "where"), (_select, 3, 3)),
     "__debug_barrier": (_barrier, 0, 0),
     **NUMBER_FUNCTIONS,
 }  # fmt: skip
 """What checks each function, and how many arguments it takes at least and at most."""
-BUILTINS = frozenset((*_HANDLERS, *TILE_FUNCTIONS, "printf", "assert", "dot"))
+BUILTINS = frozenset((*_HANDLERS, *MEMORY_FUNCTIONS, *TILE_FUNCTIONS, "printf", "assert", "dot"))
 """Names that mean a function unless the source declares them otherwise."""

@@ -133,32 +133,34 @@ class ExprChecker(Checker):
 
     # memory and assignment
 
-    def _pointer(self, node: ast.Expr, op: str, at: Located) -> t.Expr:
+    def pointer(self, node: ast.Expr, op: str, at: Located) -> t.Expr:
+        """A value through which `op` reads or writes."""
         x = self.value(node)
         elem = x.elem
         if not isinstance(elem, Pointer) or isinstance(elem.to, Void):
             self.fail("dereference", f"operand of {op!r}: expected a pointer, found {x.type}", at)
         return x
 
-    def _explicit_mask(self, node: ast.Expr | None, pointer: t.Expr) -> t.Expr | None:
+    def explicit_mask(self, node: ast.Expr | None, pointer: t.Expr, op: str = "*?") -> t.Expr | None:
+        """The mask that is written for an access through pointers."""
         if node is None:
             return None
         mask = self.value(node)
         if mask.elem != BOOL:
-            self.fail("mask", f"mask of '*?': expected bool, found {mask.type}", node)
+            self.fail("mask", f"mask of {op!r}: expected bool, found {mask.type}", node)
         if not broadcasts_to(mask.shape, pointer.shape):
             misfit = f"cannot broadcast {mask.type} to {list(pointer.shape)}"
-            self.fail("mask", f"mask of '*?' for {pointer.type}: {misfit}", node)
+            self.fail("mask", f"mask of {op!r} for {pointer.type}: {misfit}", node)
         return broadcast(mask, pointer.shape)
 
     def _load(self, node: ast.Expr, operand: ast.Expr, mask: ast.Expr | None) -> t.Expr:
         op = "*" if mask is None else "*?"
-        pointer = self._pointer(operand, op, node)
-        return self.load(pointer, self._explicit_mask(mask, pointer), node)
+        pointer = self.pointer(operand, op, node)
+        return self.load(pointer, self.explicit_mask(mask, pointer), node)
 
-    def load(self, pointer: t.Expr, mask: t.Expr | None, node: ast.Expr) -> t.Expr:
+    def load(self, pointer: t.Expr, mask: t.Expr | None, node: ast.Expr, cache: str = "") -> t.Expr:
         """Read through checked pointers."""
-        return t.Load(node.at, _pointed_at(pointer), pointer, self.mask(pointer, mask, node))
+        return t.Load(node.at, _pointed_at(pointer), pointer, self.mask(pointer, mask, node), cache)
 
     def _masked(self, node: ast.MaskedDeref) -> t.Expr:
         return self._load(node, node.operand, node.mask)
@@ -218,9 +220,9 @@ class ExprChecker(Checker):
         return t.Assign(node.at, variable.type, variable, value)
 
     def _store(self, node: ast.Assign, operand: ast.Expr, mask_node: ast.Expr | None, op: str) -> t.Expr:
-        pointer = self._pointer(operand, op, node.target)
+        pointer = self.pointer(operand, op, node.target)
         self.writable(pointer, operand)
-        mask = self._explicit_mask(mask_node, pointer)
+        mask = self.explicit_mask(mask_node, pointer)
         if not node.op:
             return self.store(pointer, mask, self.value(node.value), node)
 
@@ -252,11 +254,11 @@ class ExprChecker(Checker):
                 self.report.warning("readonly", message, node, [Note("declared here", root.at.span)])
                 root.attributes = {k: v for k, v in root.attributes.items() if k != "readonly"}
 
-    def store(self, pointer: t.Expr, mask: t.Expr | None, value: t.Expr, node: ast.Expr) -> t.Expr:
+    def store(self, pointer: t.Expr, mask: t.Expr | None, value: t.Expr, node: ast.Expr, cache: str = "") -> t.Expr:
         """Write through checked pointers."""
         with self.conversions("assignment", node, f"store through {pointer.type}: "):
             value = converted(value, _pointed_at(pointer))
-        return t.Store(node.at, value.type, pointer, self.mask(pointer, mask, node), value)
+        return t.Store(node.at, value.type, pointer, self.mask(pointer, mask, node), value, cache)
 
     def effect(self, node: ast.Expr) -> t.Expr:
         """Check an expression whose value nobody reads."""
@@ -282,7 +284,7 @@ class ExprChecker(Checker):
             return bound(old, node.at, assigned)
         if not isinstance(target, ast.Unary) or target.op != "*":
             self._no_lvalue(target, node.op)
-        pointer = self._pointer(target.operand, "*", target)
+        pointer = self.pointer(target.operand, "*", target)
         self.writable(pointer, target)
 
         def stored(where: t.Expr, old: t.Expr) -> t.Expr:

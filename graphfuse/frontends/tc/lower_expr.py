@@ -402,24 +402,27 @@ class ExprLowering(ABC):
 
     def _load(self, x: t.Load, other: float = 0) -> Value:
         root, offset, masks = self._access(x.pointer, x.mask, x.at)
-        if not masks or (other == 0 and math.copysign(1, other) > 0):
-            return self.emit(block.load, root, offset, *masks, at=x.at)
-        return self.emit(block.load, root, offset, *masks, at=x.at, other=other)
+        attrs: dict[str, Attr] = {"cache": x.cache} if x.cache else {}
+        if masks and not (other == 0 and math.copysign(1, other) > 0):
+            attrs["other"] = other
+        return self.emit(block.load, root, offset, *masks, at=x.at, **attrs)
 
     def _store(self, x: t.Store) -> Lowered:
         root, offset, masks = self._access(x.pointer, x.mask, x.at)
         value = self.value(x.value)
-        self.emit_op(block.store, root, offset, value, *masks, at=x.at)
+        attrs: dict[str, Attr] = {"cache": x.cache} if x.cache else {}
+        self.emit_op(block.store, root, offset, value, *masks, at=x.at, **attrs)
         return value
 
     def _atomic(self, x: t.Atomic) -> Lowered:
         root, offset, masks = self._access(x.pointer, x.mask, x.at)
         values = tuple(map(self.value, x.values))
-        # a scalar one may be a lock: it orders what is around it
-        order = "relaxed" if x.shape else "acq_rel"
+        attrs: dict[str, Attr] = {"order": x.order}
+        if x.scope != "gpu":
+            attrs["scope"] = x.scope
         if x.kind == "cas":
-            return self.emit(effects.atomic_cas, root, offset, *values, *masks, at=x.at, order=order)
-        return self.emit(effects.atomic, root, offset, *values, *masks, at=x.at, kind=x.kind, order=order)
+            return self.emit(effects.atomic_cas, root, offset, *values, *masks, at=x.at, **attrs)
+        return self.emit(effects.atomic, root, offset, *values, *masks, at=x.at, kind=x.kind, **attrs)
 
     # the rest
 

@@ -271,18 +271,20 @@ class Accumulate(Node):
 
 
 class Load(Node):
-    """What pointers point at; lanes outside the mask are not read and are 0."""
+    """What pointers point at; lanes outside the mask are not read and are 0. `cache` is a hint, or empty."""
 
     pointer: Expr
     mask: Expr | None
+    cache: str
 
 
 class Store(Node):
-    """Write through pointers where the mask holds; gives the value."""
+    """Write through pointers where the mask holds; gives the value. `cache` is a hint, or empty."""
 
     pointer: Expr
     mask: Expr | None
     value: Expr
+    cache: str
 
 
 class Atomic(Node):
@@ -292,6 +294,8 @@ class Atomic(Node):
     pointer: Expr
     mask: Expr | None
     values: tuple[Expr, ...]
+    order: str
+    scope: str
 
 
 class Grid(Node):
@@ -598,7 +602,7 @@ def _part(value: Any, names: dict[Variable, str]) -> list[Any]:
             if items and isinstance(items[0], int):
                 return [f" {list(items)}"]
             return [part for v in reversed(items) for part in (v, " ")]
-        case bool():
+        case bool() | "":
             return [" True"] if value else []
         case int() | float() | str():
             return [f" {value!r}"]
