@@ -169,10 +169,13 @@ def _f32_to_bf16(kernel: Kernel, x: Reg) -> Reg:
 
 def _integer_to_float(kernel: Kernel, x: Reg, source: Scalar, to: Scalar, *, saturate: bool) -> Reg:
     """Through f32, or f64 if that is inexact; i64 to a narrow float rounds to odd on the way."""
+    into = "sitofp" if source.is_signed else "uitofp"
+    if to == F16 and source.bits > 16 and kernel.instructions.halves_of_integers:
+        return kernel.convert("bitcast", kernel.convert(into, x, "half"), "i16")
     wide = to if to in (F32, F64) else F64 if source.bits > 16 else F32
     if source.bits == 64 and wide != to:
         x = _shorten(kernel, x, source)
-    out = kernel.convert("sitofp" if source.is_signed else "uitofp", x, register_type(wide))
+    out = kernel.convert(into, x, register_type(wide))
     return float_to_float(kernel, out, wide, to, saturate=saturate)
 
 

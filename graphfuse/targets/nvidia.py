@@ -81,7 +81,13 @@ class Nvidia:
         LLVM 22 drops a test of a shift's count, as shifts clamp it, but truncates counts of i64 to 32 bits before.
         """
         del target
-        return Instructions(bfloats=True, long_integers=False, whole_counts=False, most_programs=(1 << 31) - 1)
+        return Instructions(
+            bfloats=True,
+            halves_of_integers=True,
+            long_integers=False,
+            whole_counts=False,
+            most_programs=(1 << 31) - 1,
+        )
 
     def tools(self) -> str:
         """The assembler."""

@@ -18,6 +18,8 @@ class Instructions:
     """Conversions between f16 and f32."""
     bfloats: bool = False
     """Conversions between bf16 and f32, rounded to nearest."""
+    halves_of_integers: bool = False
+    """Conversions from integers to f16, rounded once."""
     extremes: bool = True
     """Maximum and minimum that propagate NaN."""
     fma: bool = True

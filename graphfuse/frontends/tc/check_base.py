@@ -12,7 +12,7 @@ from graphfuse.frontends.tc import ast
 from graphfuse.frontends.tc import typed as t
 from graphfuse.frontends.tc.constants import COMPARISONS, compare, float_binary, int_binary, wrap
 from graphfuse.frontends.tc.convert import broadcast, const_as, to_elem
-from graphfuse.frontends.tc.cuda_words import CUDA_WORDS
+from graphfuse.frontends.tc.cuda_words import CUDA_WORDS, OTHER_TYPES
 from graphfuse.frontends.tc.diagnostics import FixIt, FixIts, Located, Note, Notes, Reporter
 from graphfuse.frontends.tc.reader import QUALIFIERS, STORAGE, TYPE_WORDS, missing_semicolon
 from graphfuse.frontends.tc.scope import FaultError, Scopes, Typedef
@@ -154,7 +154,8 @@ class Checker(ABC):
 
     def _misspelt_type(self, node: ast.Specifiers) -> Type:
         """Report a type that is not defined. What follows is checked with the one that was probably meant."""
-        near = self.scopes.near(node.type, (*NAMED, *TYPE_WORDS, *QUALIFIERS, *STORAGE), Typedef)
+        near = OTHER_TYPES.get(node.type)
+        near = near or self.scopes.near(node.type, (*NAMED, *TYPE_WORDS, *QUALIFIERS, *STORAGE), Typedef)
         self._report_undefined(f"type {node.type!r}", node.type, node.at, near)
         if near is None or (base := self._named_type(near)) is None:
             raise FaultError

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from graphfuse.frontends.tc import compile_text
 from graphfuse.interp.elementwise import TRANSCENDENTAL
-from tests.frontends.tc.tiles import array, check
+from graphfuse.ir.printer import to_text
+from tests.frontends.tc.tiles import array, check, source
+from tests.gpu.launching import SM_80, SM_90A, compiled
 
 FLOATS = ["half", "bf16", "float", "double"]
 LAST_BIT = {"half": 2.0**-10, "bf16": 2.0**-7, "float": 2.0**-23, "double": 2.0**-52}
@@ -284,3 +288,24 @@ def test_softmax_of_infinities_and_integers():
     check("softmax(a)", [array([-INF, -INF], "float")], ["float"], [NAN, NAN], "float")
     check("softmax(a)", [array([1, NAN], "float")], ["float"], [NAN, NAN], "float")
     check("softmax(a)", [array([3, 3, 3, 3], "int")], ["int"], [0.25] * 4, "float")
+
+
+@pytest.mark.parametrize("elem", ["int", "unsigned", "long", "uint64"])
+def test_integers_become_halves_in_one_rounding(elem):
+    """Numbers in the middle of two halves, beside it, at the largest half, and far beyond."""
+    rng = np.random.default_rng(0)
+    middles = np.concatenate([np.arange(1 << e, 2 << e, 1 << max(e - 10, 0)) for e in range(10, 16)])
+    some = rng.choice(middles, 240) + rng.integers(-17, 18, 240)
+    edges = [0, 1, 2049, 2051, 65503, 65504, 65519, 65520, 65521, 1 << 30, (1 << 31) - 1, 33, 4099, 8201, 16400, 7]
+    x = array(np.concatenate([some, np.array(edges)]), elem)
+    if elem in ("int", "long"):
+        x[::3] *= -1
+    if elem in ("long", "uint64"):
+        x[:2] = np.iinfo(x.dtype).max, np.iinfo(x.dtype).min
+    with np.errstate(over="ignore"):
+        want = x.astype("f8").astype("f2")  # all that a half holds, a double does
+    check("(half[256])a", [x], [elem], want, "half")
+    for target in (SM_80, SM_90A):
+        func = compile_text(source("(half[256])a", [(elem, (256,))], ("half", (256,))), "k.tc", {})[0].func
+        found = compiled(to_text(func), target)[0]
+        assert re.search(rf"cvt\.rn\.f16\.[su]{8 * x.itemsize} ", found) and ".f64" not in found

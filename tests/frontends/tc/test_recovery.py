@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from graphfuse.frontends.tc import Reporter, SourceError, ast, check, parse
+from graphfuse.frontends.tc.cuda_words import OTHER_TYPES
 from tests.frontends.tc.sources import POINT, PREFETCHED_DOT
 
 GALLERY = Path(__file__).parents[3] / "models" / "kernels"
@@ -171,3 +172,11 @@ def test_what_a_macro_made_is_not_mended_where_its_name_stands():
     (error,) = errors("#define T flaot\n__global__ void k(T *p) { *p = 1; }", {})
     assert "did you mean 'float'?" in error.message
     assert not error.fixits
+
+
+@pytest.mark.parametrize("name", sorted(OTHER_TYPES))
+def test_types_of_other_languages_are_answered_with_ours(name):
+    """What follows is checked with the type that was meant."""
+    reported = errors(f"__global__ void k({name} *x) {{ *x = *x; }}\n", {})
+    assert [d.message for d in reported] == [f"type {name!r} is not defined; did you mean {OTHER_TYPES[name]!r}?"]
+    assert errors(f"__global__ void k({OTHER_TYPES[name]} *x) {{ *x = *x; }}\n", {}) == []
