@@ -11,7 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
-from graphfuse.artifact import Executable, KernelMeta
+from graphfuse.artifact import KernelMeta
 from graphfuse.cli.common import echo, echo_document, json_option, print_json, seed_option, table, threads_option
 from graphfuse.errors import UsageError
 from graphfuse.files import check_outputs, writing
@@ -77,7 +77,7 @@ def split_defines(args: Sequence[str]) -> tuple[list[str], list[str]]:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--name", help="Which kernel of the file.")
 @click.option("--target", default="cpu", show_default=True, help="`cpu`, `cpu:NAME` or `cuda:ARCH`.")
-@click.option("--emit", "stage", type=click.Choice(STAGES), help="Print this stage.")
+@click.option("--emit", "stage", type=click.Choice(STAGES), help="Print this stage, with --arg of that launch.")
 @click.option("--num-warps", "warps", multiple=True, type=int, help="Warps of a program; several are alternatives.")
 @click.option("--num-stages", "stages", multiple=True, type=int, help="Stages of pipelines; several are alternatives.")
 @click.option("--num-ctas", "ctas", multiple=True, type=int, help="Blocks that make a program; several: alternatives.")
@@ -239,11 +239,13 @@ def _emit(stage: str, text: str, filename: str, name: str | None, point: Config,
     target = options["target"]
     if stage in ("ptx", "sass-info") and not target.startswith("cuda:"):
         raise UsageError(f"--emit {stage}: expected a --target such as cuda:sm_90a, got {target!r}")
-    axes = len(options["grid"].split(","))
-    return _stage(kernel.compile(target, axes), kernel, stage, axes, target)
-
-
-def _stage(made: Executable, kernel: Kernel, stage: str, axes: int, target: str) -> str:
+    axes, known = len(options["grid"].split(",")), None
+    if options["args"]:  # what a launch with these would be
+        values, _ = read_values(kernel.parameters, options["args"], point.defines, options["seed"])
+        numbers = {p.name: str(values[p.name]) for p in kernel.parameters if not p.is_pointer}
+        macros = {k: str(v) for k, v in point.defines.items()}
+        known = kernel.known_of(grid_of(options["grid"], {**numbers, **macros}), values)
+    made = kernel.compile(target, axes, known)
     code = made.code[made.target]
     if stage == "block":
         return made.ir["block"]
@@ -252,7 +254,7 @@ def _stage(made: Executable, kernel: Kernel, stage: str, axes: int, target: str)
     if stage == "sass-info":
         taken = (f"{k}: {'unknown' if v < 0 else v}" for k, v in resources(made.kernels[0]).items())
         return "\n".join([*taken, *code.warnings]) + "\n"
-    return kernel.stage_text(stage, target, axes)
+    return kernel.stage_text(stage, target, axes, known)
 
 
 def _format(file: Path, text: str, *, write: bool) -> None:

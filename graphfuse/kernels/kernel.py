@@ -222,20 +222,30 @@ class Kernel:
             sizes = sizes[:-1]
         return sizes
 
-    def compile(self, target: Target | str, axes: int = 1) -> Executable:
-        """Ahead of any call: for arguments of which only what the source promises is known, grids of `axes` axes."""
-        wanted, func = self._ahead(target, axes)
+    def compile(self, target: Target | str, axes: int = 1, known: Facts | None = None) -> Executable:
+        """Ahead of any call: for arguments of which only what the source promises is known, grids of `axes` axes.
+
+        With `known` (see `known_of`), for the arguments of a launch.
+        """
+        wanted, func = self._ahead(target, axes, known)
         return build(func, wanted)
 
-    def _ahead(self, target: Target | str, axes: int) -> tuple[Target, Func]:
+    def known_of(self, grid: Sequence[int], named: Mapping[str, Any]) -> Facts:
+        """What a launch with these arguments compiles in: alignments, divisors, which numbers are positive."""
+        bound, axes = self.bind((), named), self.axes(grid)
+        check_promises(self.name, self.parameters, bound)
+        known = facts(self.parameters, bound.slots, len(axes))
+        return replace(known, divides=self._divides(known, bound.slots, axes))
+
+    def _ahead(self, target: Target | str, axes: int, known: Facts | None) -> tuple[Target, Func]:
         if not 1 <= usage.integer("axes", axes) <= len(AXES):
             raise UsageError(f"axes: expected 1 to {len(AXES)}, found {axes}")
         wanted = target if isinstance(target, Target) else parse_target(usage.text("target", target))
-        return wanted, specialised(self.func, self.parameters, general(self.parameters, axes))
+        return wanted, specialised(self.func, self.parameters, known or general(self.parameters, axes))
 
-    def stage_text(self, stage: str, target: Target | str, axes: int = 1) -> str:
+    def stage_text(self, stage: str, target: Target | str, axes: int = 1, known: Facts | None = None) -> str:
         """`llvm` or `asm` (for a GPU, PTX) of what `compile` makes."""
-        wanted, func = self._ahead(target, axes)
+        wanted, func = self._ahead(target, axes, known)
         return backend_of(wanted).code_text([func], stage)
 
     @property

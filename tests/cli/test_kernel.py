@@ -236,3 +236,17 @@ def test_check_of_ptx_says_what_is_missing(tmp_path: Path, capsys: pytest.Captur
     assert main(["check", str(ptx), "--block", "32", "--arg", "0"]) == 0
     ptx.write_text("nothing")
     assert main(["check", str(ptx), "--block", "32"]) == 8
+
+
+def test_what_is_emitted_for_a_launch_knows_its_arguments(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Addresses and sizes that are multiples of 16 bytes let loads be vectors; for any launch they may not be."""
+
+    def ptx(*args: str) -> str:
+        given = ["kernel", file, "-DTYPE=float", "-DSIZE=1024", "--target", "cuda:sm_80", "--emit", "ptx"]
+        assert main([*given, *args]) == 0
+        return capsys.readouterr().out
+
+    args = ("--arg", "x=random(4096)", "--arg", "y=empty(4096)", "--arg", "a=2.5", "--grid", "4")
+    assert "v4.b32" not in ptx() and "v4.b32" in ptx(*args, "--arg", "n=4096")
+    assert main(["kernel", file, "-DTYPE=float", "-DSIZE=32", "--emit", "block", *args]) == 2
+    assert "n" in capsys.readouterr().err
