@@ -291,15 +291,15 @@ class _Attention(Roles[AttentionConfig]):
         """Begin Q K'; `query` is what `_hold` gave."""
         type_, first = self.attention.score_type, self.attention.phases[0]
         nothing = b(gpu.undefined, shape=type_.shape, elem=type_.elem, layout=self.score_layout, hint="scores")
-        keep = b(block.const, value=False, elem=BOOL)
         flags: dict[str, Attr] = {"transpose_b": first.keys[0].transposed}
         if self.config.query_words:
+            keep = b(block.const, value=False, elem=BOOL)
             return b.append(gpu.wgmma.build([query, *self.keys.buffers, key, nothing, keep], flags)).result
         flags["transpose_a"] = self.attention.query[0].transposed
         scores = nothing
-        for queries, keys in zip(self.queries.buffers, self.keys.buffers, strict=True):
+        for part, (queries, keys) in enumerate(zip(self.queries.buffers, self.keys.buffers, strict=True)):
+            keep = b(block.const, value=part > 0, elem=BOOL)
             scores = b.append(gpu.wgmma.build([queries, keys, key, scores, keep, query], flags)).result
-            keep = b(block.const, value=True, elem=BOOL)
         return scores
 
     def _sum(self, b: Builder, p: Value, value: Value, acc: Value, keep: Value) -> Value:
