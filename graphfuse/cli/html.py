@@ -6,12 +6,14 @@ search and a zoom.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from graphfuse.cli.common import nbytes_text
 from graphfuse.cli.html_graph import DEFINITIONS, STYLE, drawn, layers, representatives
-from graphfuse.cli.html_kernels import KernelRows, Made
+from graphfuse.cli.html_kernels import Edge, KernelRows, Made, Name
 from graphfuse.cli.html_style import PAGE
 from graphfuse.cli.html_text import Anchors, escape, table, unfolding, us_text, within
 from graphfuse.runtime.report import kernel_costs
@@ -28,7 +30,8 @@ FAR, LONG_US = 4.0, 20.0
 
 
 def page(title: str, facts: Mapping[str, Any], made: Made) -> str:
-    """The whole document."""
+    """The whole document. Kernels for other shapes, which nothing launches here, are what was launched for them."""
+    facts, made = _launched(facts, made)
     kernels = kernel_costs(facts["steps"])
     front = [
         f"<h1>{escape(title)}</h1>",
@@ -57,6 +60,28 @@ def page(title: str, facts: Mapping[str, Any], made: Made) -> str:
         *reasons,
     ]
     return frame.replace("{body}", "\n".join(body))
+
+
+def _launched(facts: Mapping[str, Any], made: Made) -> tuple[Mapping[str, Any], Made]:
+    """The facts of launches that have programs, numbered anew, and what goes between these."""
+    rows: list[dict[str, Any]] = []
+    number: dict[Name, Name] = {}
+    for _, alike in itertools.groupby(facts["steps"], lambda r: (r["kind"], r["label"])):
+        before = len(rows)
+        for r in (same := list(alike)):
+            if r["grid"] != "0":
+                number[r["step"]] = len(rows)
+                rows.append({**r, "step": len(rows)})
+        number |= {r["step"]: before for r in same if r["grid"] == "0" and len(rows) > before}
+    types: dict[Edge, str] = {}
+    gone = {r["step"] for r in facts["steps"]} - number.keys()
+    for (a, b), text in made.types.items():
+        edge = number.get(a, a), number.get(b, b)
+        if edge[0] != edge[1] and not gone & {a, b}:
+            types[edge] = types.get(edge) or text
+    idle = {r["step"] for r in facts["steps"] if r["grid"] == "0"}
+    operators = [ops for i, ops in enumerate(made.operators) if i not in idle]
+    return {**facts, "steps": rows}, replace(made, operators=operators, types=types)
 
 
 def _size(parts: Iterable[str]) -> int:

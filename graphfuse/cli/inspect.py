@@ -112,12 +112,14 @@ def _show(artifact: Path, facts: dict[str, Any], made_up: Container[str]) -> Non
     echo("")
     times = times_of(facts["steps"])
     rows: list[tuple[object, ...]] = []
-    for r in facts["steps"]:
+    for r in (launched := [r for r in facts["steps"] if r["grid"] != "0"]):
         label = r["label"][:60]
         rows.append((r["step"], r["kernel"], *((label,) if times else (r["kind"], label, r["grid"])), *costs(r, times)))
     whence = ("kernel", "from") if times else ("kernel", "kind", "from", "programs")
     table("", ("#", *whence, *COSTS, *times.values()), rows, right=3 if times else 4)
-    for r in facts["steps"]:
+    if len(launched) < len(facts["steps"]):
+        echo(f"and {len(facts['steps']) - len(launched)} for other shapes, which nothing launches at these")
+    for r in launched:
         if is_cliff(r):
             echo(f"{r['kernel']}: {r['warm_us'] / r['bound_us']:.0f} times as long as its bytes and operations take")
     for target, kernels in facts["gpu_kernels"].items():

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -12,6 +15,7 @@ from onnx import helper, numpy_helper
 
 import graphfuse
 from graphfuse import compiler, profiling
+from graphfuse.cli import main
 from graphfuse.dialects.gpu import ROWS_ACROSS
 from graphfuse.fusion.regions.dataflow import regions_of
 from graphfuse.fusion.regions.few_rows import FEW, versions
@@ -109,3 +113,23 @@ def test_profiles_have_the_kernels_that_ran() -> None:
         found = profiling.by_kernel(compiled, runs, {"b": 1, "s": steps}, None)
         ran.append(sorted(k.kernel for k in found if k.kind == "contraction"))
     assert ran == [[f"contraction_{i}{suffix}" for i in range(2)] for suffix in ("_one", "_s", "")]
+
+
+@pytest.mark.parametrize("steps", [1, 2, FEW + 1])
+def test_kernels_for_other_shapes_are_no_rows_and_no_boxes(steps: int, tmp_path: Path, capsys: Any) -> None:
+    compiled = graphfuse.compile(
+        model(np.random.default_rng(0), 16, 24, np.float32), target="cuda:sm_90a", device="emulator"
+    )
+    compiled.save(tmp_path / "m.gfx")
+    dims = ("--dim", "b=1", "--dim", f"s={steps}")
+    assert main(["inspect", str(tmp_path / "m.gfx"), *dims]) == 0
+    said = capsys.readouterr().out
+    rows = [line.split()[1] for line in said.splitlines() if re.match(r" *\d+ +contraction", line)]
+    suffix = {1: "_one", 2: "_s"}.get(steps, "")
+    assert rows == [f"contraction_{i}{suffix}" for i in range(2)] and "for other shapes" in said
+    assert main(["inspect", str(tmp_path / "m.gfx"), *dims, "--html", str(tmp_path / "m.html")]) == 0
+    html = (tmp_path / "m.html").read_text()
+    assert html.count('<details class="k">') == len(re.findall(r'<a href="[^"]*" class="box contraction"', html)) == 2
+    # the types of what goes between them, and of what they give
+    assert f"f32[b, s, {24}]" in html and f"f32[b, s, {16}]" in html
+    assert "2 launches, in their order" in html
