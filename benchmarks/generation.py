@@ -163,9 +163,10 @@ def places_of_first(device: str) -> dict[str, tuple[Any, str]]:
 def run(artifact: Path, device: str, threads: int, prompt: int = PROMPT, tokens: int = TOKENS) -> dict[str, Any]:
     """A round: a row's figures, and the tokens."""
     start = time.perf_counter()
-    from graphfuse.runtime.cuda.early import begin_for
+    if device == "cuda":
+        from graphfuse.runtime.cuda.early import begin_context
 
-    begin_for(["--device", device])
+        begin_context(0)
     import numpy as np
 
     from graphfuse import generation

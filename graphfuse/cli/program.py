@@ -10,6 +10,7 @@ import contextlib
 import errno
 import importlib
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -22,7 +23,6 @@ from graphfuse.cli.exit_codes import BROKEN_PIPE, INTERNAL_ERROR, INTERRUPTED
 from graphfuse.errors import FileError, GraphfuseError, TooLargeError, UsageError, printable
 from graphfuse.files import reason
 from graphfuse.knobs import check_environment
-from graphfuse.runtime.cuda.early import begin_for
 
 STDOUT_FAILS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF)
 """Errors without a file's name: a disk behind `>` is full, or gone."""
@@ -85,7 +85,7 @@ def run_line(args: Sequence[str]) -> int:
         with warnings.catch_warnings():
             warnings.showwarning = _show_warning
             check_environment()
-            begin_for(args)
+            _begin_device(args)
             code = cli.main(args=args, prog_name="graphfuse", standalone_mode=False)
         if not sys.stdout.closed:  # a language server ends with its streams
             sys.stdout.flush()
@@ -95,6 +95,14 @@ def run_line(args: Sequence[str]) -> int:
     except BaseException as e:  # noqa: BLE001  # the one place where errors become exit codes
         return _report(e, debug)
     return code if isinstance(code, int) else 0
+
+
+def _begin_device(args: Sequence[str]) -> None:
+    """Let the driver of a device that a line names begin what takes it long, while what it is for is imported."""
+    line = "\0".join(["", *args, ""])
+    if m := re.search(r"\0--device[=\0]([a-z]+)(?::(\d{1,3}))?\0", line):
+        with contextlib.suppress(ModuleNotFoundError):  # few have anything to begin
+            importlib.import_module(f"graphfuse.runtime.{m[1]}.early").begin_context(int(m[2] or 0))
 
 
 def _show_warning(message: Warning | str, *_: object) -> None:

@@ -34,6 +34,7 @@ from graphfuse.artifact import (
     TensorSpec,
     combined,
 )
+from graphfuse.cli import program
 from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import ArtifactError, DeviceError, InputError
 from graphfuse.gpu.emulator.driver import EmulatedDriver
@@ -743,7 +744,7 @@ def test_a_context_is_begun_ahead(monkeypatch, result, asked):
             return lambda *args: calls.append((name, args)) or (done.set() if name == asked[-1] else 0) or result
 
     monkeypatch.setattr(early.ctypes, "CDLL", Library)
-    early.begin_for(["run", "m.gfx", "--device", "cuda:3", "--json"])
+    program._begin_device(["run", "m.gfx", "--device", "cuda:3", "--json"])
     devices.begin(Device.parse("cuda:3"))  # which is that one
     assert done.wait(60)
     assert [name for name, _ in calls] == asked
@@ -769,12 +770,13 @@ def test_begun_ahead_without_a_driver(monkeypatch):
         ("run m.onnx --device cudas", []),
         ("run m.onnx --prompt --device", []),
         ("compile cuda --device emulator", []),
+        ("run m.onnx --device native", []),
     ],
 )
 def test_which_lines_begin_a_context(monkeypatch, line, begun):
     found: list[int] = []
     monkeypatch.setattr(early, "begin_context", found.append)
-    early.begin_for(line.split())
+    program._begin_device(line.split())
     assert found == begun
 
 

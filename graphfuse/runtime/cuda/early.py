@@ -5,22 +5,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import re
 import threading
-from collections.abc import Sequence
 
 
 @functools.cache
 def begin_context(ordinal: int) -> None:
     """Make a GPU's context, in another thread. What is wrong is said by who uses it."""
     threading.Thread(target=_retain, args=(ordinal,), daemon=True).start()
-
-
-def begin_for(args: Sequence[str]) -> None:
-    """The same, if a command line names a GPU as its device."""
-    line = "\0".join(["", *args, ""])
-    if m := re.search(r"\0--device[=\0]cuda(?::(\d{1,3}))?\0", line):
-        begin_context(int(m[1] or 0))
 
 
 def _retain(ordinal: int) -> None:
