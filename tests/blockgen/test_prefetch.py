@@ -11,6 +11,7 @@ from graphfuse.blockgen.tiling import pointwise_width
 from graphfuse.dialects import block
 from graphfuse.ir.core import Func, Op
 from graphfuse.ir.types import F32
+from graphfuse.targets.machine import Machine
 from tests.blockgen.support import AVX2, AVX512, Case, check_blocks, graph_func, lowered, region_ops
 
 SMALL_CACHE = replace(AVX512, stream_bytes=4096, l2_bytes=8192)
@@ -33,16 +34,23 @@ def centred(rows: int, columns: int) -> Func:
         c = sub(x, sb); gb = broadcast(g) {{shape = [{rows}, {columns}]}}; y = mul(c, gb); return(y)""")  # fmt: skip
 
 
-def kernel_of(func: Func) -> Func:
+def vector_by(matrix: str, read: str, rows: int, columns: int) -> Func:
+    """The products of a vector with `rows` rows of a matrix, as `read` from its memory."""
+    return graph_func(f"v: {columns}xf32, w: {matrix}xf32", f"""
+        {read}; vb = broadcast(v) {{shape = [{rows}, {columns}]}}; p = mul(vb, r)
+        y = reduce(p) {{axes = [1], kind = "sum", keepdims = false}}; return(y)""")  # fmt: skip
+
+
+def kernel_of(func: Func, machine: Machine = SMALL_CACHE) -> Func:
     """The block function of the only region."""
-    func = lowered(Case("case", (), func), SMALL_CACHE)
+    func = lowered(Case("case", (), func), machine)
     (region,) = region_ops(func)
-    return lower_region(region, "k", func.ranges, SMALL_CACHE)
+    return lower_region(region, "k", func.ranges, machine)
 
 
-def hints(func: Func) -> list[tuple[str, object]]:
+def hints(func: Func, machine: Machine = SMALL_CACHE) -> list[tuple[str, object]]:
     """The parameter that each view load reads, and how far ahead it asks."""
-    loads = [op for op in kernel_of(func).walk() if op.kind is block.load_view]
+    loads = [op for op in kernel_of(func, machine).walk() if op.kind is block.load_view]
     return [(op.operands[0].hint, op.attrs.get("ahead", 0)) for op in loads if op.operands[0].hint]
 
 
@@ -77,7 +85,29 @@ def test_rows_that_would_crowd_the_cache_are_not_asked_for() -> None:
     assert hints(softmax("8", 1024))[1:] == [("in0", 0)]
 
 
-@pytest.mark.parametrize("func", [softmax("32", 128), softmax("33", 75), centred(32, 128)])
+def test_the_only_walk_asks_for_rows_that_lie_behind_one_another() -> None:
+    assert set(hints(vector_by("300x75", "r = neg(w)", 300, 75), AVX512)) == {("in0", 1024), ("in1", 0)}
+
+
+def test_it_leaves_alone_what_the_nearest_cache_holds() -> None:
+    assert {ahead for _, ahead in hints(vector_by("90x75", "r = neg(w)", 90, 75), AVX512)} == {0}
+
+
+@pytest.mark.parametrize(
+    ("matrix", "read"),
+    [
+        ("300x200", "r = slice(w) {sizes = [300, 75], starts = [0, 100], steps = [1, 1]}"),
+        ("600x75", "r = slice(w) {sizes = [300, 75], starts = [0, 0], steps = [2, 1]}"),
+    ],
+)
+def test_it_leaves_alone_rows_with_others_between_them(matrix: str, read: str) -> None:
+    assert {ahead for _, ahead in hints(vector_by(matrix, read, 300, 75), AVX512)} == {0}
+
+
+@pytest.mark.parametrize(
+    "func",
+    [softmax("32", 128), softmax("33", 75), centred(32, 128), vector_by("300x75", "r = neg(w)", 300, 75)],
+)
 def test_results_are_those_of_the_interpreter(func: Func) -> None:
     case = Case("case", ("reduction",), func)
     (kernel,) = check_blocks(lowered(case, SMALL_CACHE), case.arrays({}), SMALL_CACHE)

@@ -64,6 +64,8 @@ class CoreCosts:
     """Elements that one program computes when the innermost dim is long."""
     ahead_bytes: int = 1024
     """How far ahead of a load from memory its data are asked for."""
+    row_ahead_bytes: int = 4096
+    """The same where rows are only read, one behind the other: a page."""
 
 
 CORE = CoreCosts()
