@@ -32,7 +32,8 @@ from graphfuse.ir.types import I64
 from graphfuse.symbolic import Dim, ceildiv, floordiv, product, sym
 
 FEW_ROWS = 4
-"""Query rows, of an unknown number, that do not repay packing the keys: 12 heads of 1,024 keys of 64 f32, by hand."""
+"""Query rows that do not repay packing the keys, if their number is known; fewer, if it is not: by hand, 1,024 keys of
+64 f32."""
 QUERY_BLOCK = 128
 """Query rows of one program at most, in whole tiles: enough to repay packing the keys."""
 
@@ -108,8 +109,12 @@ class AttentionKernel:
         self.at = tuple(at)
         block_rows = None if whole else (row_block, block_of)
 
-        def few() -> None:
-            for_row_tiles(kernel, self.rows, 1, block_rows, lambda row, _, __: self._row_tile(row, 1, self._sum_scores))
+        def few(height: int) -> None:
+            leaves = dict(kernel.ev.leaves)
+            self._read_on()
+            tiles = partial(for_row_tiles, kernel, self.rows, height, block_rows)
+            tiles(lambda row, h, _: self._row_tile(row, h, self._sum_scores))
+            kernel.ev.leaves = leaves
 
         def many() -> None:
             packed = self._pack_keys() if self.tile.rows > 2 or self._turned() else None
@@ -117,11 +122,13 @@ class AttentionKernel:
             tile = self.tile.rows
             for_row_tiles(kernel, self.rows, tile, block_rows, lambda row, h, _: self._row_tile(row, h, scores))
 
-        if isinstance(self.rows, int) or not self._are_summed():
+        if not self._are_summed() or (isinstance(self.rows, int) and self.rows > FEW_ROWS):
             many()
+        elif isinstance(self.rows, int):
+            few(self.rows)
         else:
             are_few = kernel.ev.emit(block.lt, kernel.ev.index(self.rows), kernel.ev.const(FEW_ROWS, I64))
-            kernel.ev.branch(are_few, few, lambda _: many())
+            kernel.ev.branch(are_few, lambda: few(1), lambda _: many())
         depth = product(self.roles.scores.depth)
         total = positions(self.shape) * depth
         per_program = (self.rows if whole else block_of) * self.keys * depth
@@ -213,12 +220,26 @@ class AttentionKernel:
 
         kernel.ev.loop("q", ceildiv(self.keys, self.width), panel)
 
+    def _read_on(self) -> None:
+        """Prefetch from here on the keys and values, which few queries read from memory once."""
+        scores, output, space = self.roles.scores, self.roles.output, self.kernel.space
+        key, value = (dim_names(space, shape_of(p.result)) for p in (scores, output))
+        depth, keys = dim_names(space, scores.depth, "k"), dim_names(space, output.depth, "k")
+        read = self.kernel.reads(scores.rhs, scores.rhs_at(as_index(key), as_index(depth)))
+        self.kernel.read_rows_ahead(read, key[-1], depth[-1], scores.depth[-1])
+        read = self.kernel.reads(output.rhs, output.rhs_at(as_index(value), as_index(keys)))
+        self.kernel.read_rows_ahead(read, keys[-1], value[-1], shape_of(output.result)[-1])
+
     def _sum_scores(self, row: Dim, height: int, to: Staged) -> None:
+        """Scores, one row after the other."""
+        self.kernel.ev.loop("r", height, lambda i, _: self._sum_row(row + i, to))
+
+    def _sum_row(self, row: Dim, to: Staged) -> None:
         """Scores of one row by a vector of keys at a time: products along depth, then their sums."""
         kernel, ev, work, n = self.kernel, self.kernel.ev, self.roles.scores, self.lanes
         elem = accumulator(self.elem)
         (depth,) = work.depth
-        rows, of_lane = lane_over(kernel.space, height, row)
+        rows, of_lane = lane_over(kernel.space, 1, row)
 
         def some(t: Dim, _: Carried) -> None:
             lanes, key = column_lane(kernel, self.keys, n, t * n)
@@ -235,7 +256,7 @@ class AttentionKernel:
                 return [ev.emit(block.add, carried[0], ev.emit(block.mul, a, b))]
 
             (total,) = ev.loop("c", floordiv(depth, n), step, (ev.const(0.0, elem, (n, n)),))
-            sums = ev.emit(block.reshape, ev.emit(block.reduce, total, axis=1, kind="sum"), shape=(height, n))
+            sums = ev.emit(block.reshape, ev.emit(block.reduce, total, axis=1, kind="sum"), shape=(1, n))
             self._stage(sums, self._index(of_lane, key), rows, lanes, to)
 
         ev.loop("q", ceildiv(self.keys, n), some)

@@ -9,7 +9,7 @@ from typing import TypeVar
 from graphfuse.blockgen.access import AccessAnalysis, Accesses
 from graphfuse.blockgen.evaluate import Evaluator, Leaf, leaf_of
 from graphfuse.blockgen.evaluate_ops import HANDLERS
-from graphfuse.blockgen.index import Index, IndexSpace, reshape_index
+from graphfuse.blockgen.index import Index, IndexSpace, coefficient, reshape_index
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import control, graph
 from graphfuse.ir.core import Attr, Block, Func, Op, Params, Value, tensor_of
@@ -49,22 +49,36 @@ class Kernel:
             stream = self._stream(tensor_of(value))
             self.stores.append(replace(leaf_of(pointer, shape_of(value)), stream_elems=stream))
 
+    def _is_large(self, type_: Tensor) -> bool:
+        """Whether the tensor is too large for any cache."""
+        nbytes = type_.nbytes
+        return isinstance(nbytes, int) and nbytes >= self.machine.stream_bytes
+
     def _stream(self, type_: Tensor) -> int:
         """Elements of a vector register if the tensor is too large for any cache, else 0."""
-        is_large = _takes(type_, self.machine.stream_bytes)
-        return self.machine.vector_bytes // type_.elem.bytes if is_large else 0
+        return self.machine.vector_bytes // type_.elem.bytes if self._is_large(type_) else 0
 
-    def read_ahead(
-        self, distance: Callable[[Scalar], int], least: int | None = None, among: Collection[Value] | None = None
-    ) -> None:
-        """From here on, loads of inputs prefetch `distance(element)` elements further on.
-
-        Of all, or those `among` them, that take `least` bytes, or are too large for any cache.
-        """
-        least = self.machine.stream_bytes if least is None else least
-        for value in self.body.params.values if among is None else among:
-            if value in self.ev.leaves and _takes(tensor_of(value), least):
+    def read_ahead(self, distance: Callable[[Scalar], int]) -> None:
+        """From here on, loads of inputs too large for any cache prefetch `distance(element)` elements further on."""
+        for value in self.body.params.values:
+            if self._is_large(tensor_of(value)):
                 self.ev.leaves[value] = replace(self.ev.leaves[value], ahead=distance(element_of(value)))
+
+    def read_rows_ahead(self, reads: Accesses, across: str, along: str, extent: Dim) -> None:
+        """From here on, loads of inputs prefetch rows further on: they are walked one by one, `along` each, once.
+
+        A processor that does so itself ends with each page. Of what the second-level cache has it costs nothing: only
+        what the first one may have is left alone.
+        """
+        for value, offset in zip(reads.of, reads.offsets, strict=True):
+            nbytes, pitch = tensor_of(value).nbytes, coefficient(offset, across)
+            is_near = isinstance(nbytes, int) and nbytes < self.machine.l1_bytes
+            if is_near or coefficient(offset, along) != 1 or not isinstance(pitch, int) or not isinstance(extent, int):
+                continue
+            if value in self.ev.leaves and 0 < extent <= pitch:
+                page = self.machine.core.row_ahead_bytes // element_of(value).bytes
+                ahead = page if extent == pitch or extent > page else page // extent * pitch
+                self.ev.leaves[value] = replace(self.ev.leaves[value], ahead=ahead)
 
     def chosen(self, ways: Sequence[T], leaner: Sequence[T] = ()) -> T:
         """The way that the region asks for by its name, else the first, which a model of the time prefers.
@@ -113,12 +127,6 @@ class Kernel:
         body = self.ev.builder.block(self.params)
         dims = tuple((name, *self.space.ranges[name]) for name in self.symbols)
         return Func(self.name, body, {"grid": grid, "work": work, **(attrs or {})}, dims)
-
-
-def _takes(type_: Tensor, least: int) -> bool:
-    """Whether a tensor is known to take so many bytes."""
-    nbytes = type_.nbytes
-    return isinstance(nbytes, int) and nbytes >= least
 
 
 def element_of(value: Value) -> Scalar:

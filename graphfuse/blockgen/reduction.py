@@ -18,7 +18,7 @@ from functools import partial
 from graphfuse.blockgen import pointwise
 from graphfuse.blockgen.access import AccessAnalysis, Accesses, Merged, Walk, merged_index
 from graphfuse.blockgen.evaluate import Leaf
-from graphfuse.blockgen.index import Index, coefficient, reshape_index, strides_of, unravel
+from graphfuse.blockgen.index import Index, reshape_index, strides_of, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import AtIndex, Carried, Fold, fold_row, for_piece, nest, programs, side_by_side
 from graphfuse.blockgen.movement import shape_of
@@ -155,8 +155,9 @@ class RowKernel:
     def _passes(self) -> None:
         """One walk for each level of reductions; what waits for none that are left is stored on the way."""
         found, left = levels(self.reduces), self.whole
-        if len(found) == 1 and not left and not self.columns:
-            self._read_on()
+        if len(found) == len(self.row) == 1 and self.outer and not left and not self.columns:
+            across, along = (self.walk.names[d.last] for d in (self.outer[-1], self.row[0]))
+            self.kernel.read_rows_ahead(self.walk.found, across, along, self.row[0].extent)
         for i, ops in enumerate(found):
             unknown = {op.result for level in found[i:] for op in level}
             soon = [v for v in left if made_for([v]).isdisjoint(unknown)]
@@ -165,23 +166,6 @@ class RowKernel:
             if i == 0 and not self.columns:
                 self._read_next_row()
         self.store_all(left)
-
-    def _read_on(self) -> None:
-        """Prefetch in the only walk what lies row behind row: a processor that does so itself ends with each page.
-
-        Of what the second-level cache has it costs nothing, so that only what the first one has is left alone.
-        """
-        machine, found = self.kernel.machine, self.walk.found
-        if not self.outer or len(self.row) != 1:
-            return
-        (row,), above = self.row, self.outer[-1]
-        across, along = (self.walk.names[d.last] for d in (above, row))
-        dense = {
-            value
-            for value, offset in zip(found.of, found.offsets, strict=True)
-            if (coefficient(offset, across), coefficient(offset, along)) == (row.extent, 1)
-        }
-        self.kernel.read_ahead(lambda elem: machine.core.row_ahead_bytes // elem.bytes, machine.l1_bytes, dense)
 
     def _read_next_row(self) -> None:
         """From here on, passes prefetch the next row: theirs is in the cache, and memory would idle."""

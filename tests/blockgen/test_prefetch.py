@@ -12,6 +12,7 @@ from graphfuse.dialects import block
 from graphfuse.ir.core import Func, Op
 from graphfuse.ir.types import F32
 from graphfuse.targets.machine import Machine
+from tests.blockgen.cases import attention
 from tests.blockgen.support import AVX2, AVX512, Case, check_blocks, graph_func, lowered, region_ops
 
 SMALL_CACHE = replace(AVX512, stream_bytes=4096, l2_bytes=8192)
@@ -94,14 +95,23 @@ def test_it_leaves_alone_what_the_nearest_cache_holds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("matrix", "read"),
+    ("matrix", "read", "columns", "ahead"),
     [
-        ("300x200", "r = slice(w) {sizes = [300, 75], starts = [0, 100], steps = [1, 1]}"),
-        ("600x75", "r = slice(w) {sizes = [300, 75], starts = [0, 0], steps = [2, 1]}"),
+        ("300x200", "r = slice(w) {sizes = [300, 75], starts = [0, 100], steps = [1, 1]}", 75, 13 * 200),
+        ("600x75", "r = slice(w) {sizes = [300, 75], starts = [0, 0], steps = [2, 1]}", 75, 13 * 150),
+        ("300x2000", "r = slice(w) {sizes = [300, 1501], starts = [0, 3], steps = [1, 1]}", 1501, 1024),
     ],
 )
-def test_it_leaves_alone_rows_with_others_between_them(matrix: str, read: str) -> None:
-    assert {ahead for _, ahead in hints(vector_by(matrix, read, 300, 75), AVX512)} == {0}
+def test_as_many_rows_ahead_as_a_page_has(matrix: str, read: str, columns: int, ahead: int) -> None:
+    assert {found for _, found in hints(vector_by(matrix, read, 300, columns), AVX512)} == {0, ahead}
+
+
+@pytest.mark.parametrize(("queries", "ahead"), [("1", 2048), ("4", 2048), ("5", 0)])
+def test_few_queries_ask_for_keys_and_values(queries: str, ahead: int) -> None:
+    """Rows of 32 f32 for each of two heads: what is asked for is 32 of them on."""
+    found = dict(hints(attention("few", "2", queries, "333", 2, 32).func, AVX512))
+    assert found["in1"] == found["in2"] == ahead
+    assert not found["in0"]
 
 
 @pytest.mark.parametrize(
