@@ -163,7 +163,7 @@ def run_in_pieces(
     addresses = np.array([*map(address, inputs), *[0] * len(makers)], np.int64)
     tensors: dict[int, T] = dict(enumerate(inputs))
     inputs.clear()
-    for number in set(range(first)).difference(bound.io_index.tolist()):
+    for number in set(range(first)).difference(*(p.begins for p in pieces)):
         del tensors[number]
     for piece in pieces:
         for number in piece.begins:

@@ -167,7 +167,9 @@ class CompiledPart(torch.nn.Module):
         allocations = self._allocations.get(values) or self._sized(values, tensors)
         if self.gapped:
             tensors = self._arrays(tensors, values)
-        tensors = list(map(readable, tensors, self.masks))
+        addresses = [t.data_ptr() for t in tensors]
+        if 0 in addresses or any(map(operator.and_, addresses, self.masks)):
+            tensors = list(map(readable, tensors, self.masks))
         makers: list[Callable[[], torch.Tensor]] = [partial(make, *how) for make, *how in allocations]
         for i, number in self.shared:
             makers[i] = partial(_itself, tensors[number])
