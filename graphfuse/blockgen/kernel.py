@@ -64,8 +64,8 @@ class Kernel:
             if self._is_large(tensor_of(value)):
                 self.ev.leaves[value] = replace(self.ev.leaves[value], ahead=distance(element_of(value)))
 
-    def read_rows_ahead(self, reads: Accesses, across: str, along: str, extent: Dim) -> None:
-        """From here on, loads of inputs prefetch rows further on: they are walked one by one, `along` each, once.
+    def read_rows_ahead(self, reads: Accesses, across: str, along: str, extent: Dim, together: int = 1) -> None:
+        """From here on, loads of inputs prefetch rows further on: each is walked `along` once, so many `together`.
 
         A processor that does so itself ends with each page. Of what the second-level cache has it costs nothing: only
         what the first one may have is left alone.
@@ -78,6 +78,8 @@ class Kernel:
             if value in self.ev.leaves and 0 < extent <= pitch:
                 page = self.machine.core.row_ahead_bytes // element_of(value).bytes
                 ahead = page if extent == pitch or extent > page else page // extent * pitch
+                if together > 1 and together * extent * element_of(value).bytes <= self.machine.l2_bytes // 4:
+                    ahead = together * pitch
                 self.ev.leaves[value] = replace(self.ev.leaves[value], ahead=ahead)
 
     def chosen(self, ways: Sequence[T], leaner: Sequence[T] = ()) -> T:

@@ -25,8 +25,14 @@ from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.tiling import TRANSCENDENTAL, Piece, cost_per_element, pieces, runs_width
 from graphfuse.dialects import block, graph
 from graphfuse.ir.core import Func, Op, Value, attr_ints, tile_of
-from graphfuse.symbolic import Dim, bounds, product, static, substitute
+from graphfuse.symbolic import Dim, bounds, floordiv, product, static, substitute
 
+MOST_VECTORS = 4
+"""Of a tile of a row."""
+LEAST_PROGRAMS = 64
+"""Rows go together where so many programs are left to deal out,"""
+SHORT_ROW = 1024
+"""and where each has so many bytes: 768 halves gain from it."""
 AtRow = Callable[[Op, Index], Value]
 """Emits what an op reduces at a position of the row."""
 
@@ -113,9 +119,53 @@ class RowKernel:
             return self._emit_columns(cost, unit, unit << max(0, (4 * vector // unit).bit_length() - 1))
         if self.columns:
             return self._emit_columns(cost, vector, 4 * vector)
-        grid, self.at = programs(kernel, [d.extent for d in self.outer])
-        self._passes()
-        return kernel.finish(grid, positions(self.extents) * cost // 16)
+        together = self._together()
+        extents = [d.extent for d in self.outer]
+        grid, self.at = programs(kernel, [*extents[:-1], floordiv(extents[-1], together)] if together > 1 else extents)
+        if together > 1:
+            self._walk_together([(*self.at[:-1], self.at[-1] * together + i) for i in range(together)])
+        else:
+            self._passes()
+        return kernel.finish(grid, positions(self.extents) * together * cost // 16)
+
+    def _are_read_once(self) -> bool:
+        """Whether one walk over each of several rows is all."""
+        is_one = len(levels(self.reduces)) == len(self.row) == 1 and bool(self.outer)
+        return is_one and not self.whole and not self.columns
+
+    def _together(self) -> int:
+        """How many rows are walked at once: memory gives more of several at a time than of one."""
+        machine = self.kernel.machine
+        if not self._are_read_once() or any(self._is_dear(op.operands[0]) for op in self.reduces):
+            return 1
+        row, rows = self.row[0].extent, self.outer[-1].extent
+        if not isinstance(row, int) or not isinstance(rows, int):
+            return 1
+        nbytes = row * min(element_of(op.operands[0]).bytes for op in self.reduces)
+        most = machine.registers // (2 * MOST_VECTORS * len(self.reduces))
+        fitting = (n for n in (4, 2) if n <= most and rows % n == 0 and rows >= n * LEAST_PROGRAMS)
+        return next(fitting, 1) if nbytes >= SHORT_ROW else 1
+
+    def _walk_together(self, rows: Sequence[Index]) -> None:
+        """One walk over several rows, and what follows of each."""
+        self._read_on(len(rows))
+        each = [(at, op) for at in rows for op in self.reduces]
+
+        def term(at: Index, op: Op, row: Index) -> Value:
+            self.at = at
+            return self.term(op, row)
+
+        folds = [Fold.of(op, partial(term, at, op)) for at, op in each]
+        for (at, op), total in zip(each, fold_row(self.kernel.ev, self.tiles, folds, self.folded), strict=True):
+            self.at = at
+            self.remember(op, total)
+        for self.at in rows:
+            self.store_row_values()
+
+    def _read_on(self, together: int = 1) -> None:
+        """Prefetch in the only walk."""
+        across, along = (self.walk.names[d.last] for d in (self.outer[-1], self.row[0]))
+        self.kernel.read_rows_ahead(self.walk.found, across, along, self.row[0].extent, together)
 
     def _take_run(self, vector: int) -> int:
         """Make lanes of a short dim behind the last one that is kept: how many are a multiple of whole runs, else 0."""
@@ -155,9 +205,8 @@ class RowKernel:
     def _passes(self) -> None:
         """One walk for each level of reductions; what waits for none that are left is stored on the way."""
         found, left = levels(self.reduces), self.whole
-        if len(found) == len(self.row) == 1 and self.outer and not left and not self.columns:
-            across, along = (self.walk.names[d.last] for d in (self.outer[-1], self.row[0]))
-            self.kernel.read_rows_ahead(self.walk.found, across, along, self.row[0].extent)
+        if self._are_read_once():
+            self._read_on()
         for i, ops in enumerate(found):
             unknown = {op.result for level in found[i:] for op in level}
             soon = [v for v in left if made_for([v]).isdisjoint(unknown)]
@@ -293,7 +342,7 @@ class RowKernel:
             return
         vector = kernel.machine.lanes(element_of(kernel.outputs[0]))
         *outer, extent = self.extents or [1]
-        for piece in pieces(extent, vector * 4, vector):
+        for piece in pieces(extent, vector * MOST_VECTORS, vector):
 
             def along(at: Index, carried: Carried, piece: Piece = piece) -> Carried:
                 return for_piece(kernel, piece, lambda p, inner: body((*at, p) if self.row else (), inner), carried)

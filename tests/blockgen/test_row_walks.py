@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from graphfuse.blockgen import reduction
+from graphfuse.blockgen.lower import lower_region
 from graphfuse.dialects import block
 from graphfuse.ir.core import Func, tile_of
 from graphfuse.ir.types import Tile
 from graphfuse.targets.machine import Machine
-from tests.blockgen.support import AVX512, MACHINES, Case, check_blocks, graph_func, lowered
+from tests.blockgen.support import AVX512, MACHINES, Case, check_blocks, graph_func, lowered, region_ops
 
 
 def kernel_of(func: Func, machine: Machine = AVX512, **symbols: int) -> Func:
@@ -76,3 +78,52 @@ def test_what_groups_of_channels_have_in_common_is_read_once_for_each(groups: in
         wb = broadcast(w) {{shape = [{shape}]}}; y = mul(c, wb); return(y)"""))  # fmt: skip
     assert not any(op.kind is block.load and isinstance(op.result.type, Tile) for op in kernel.walk())
     assert max(widths(kernel)) >= min(16, groups * channels)
+
+
+def gated(rows: int, columns: int, elem: str) -> Func:
+    """Two sums of products for each row, one of which is a gate."""
+    shape = f"{rows}, {columns}"
+    return graph_func(f"v: {columns}x{elem}, w: {rows}x{columns}x{elem}, u: {rows}x{columns}x{elem}", f"""
+        vb = broadcast(v) {{shape = [{shape}]}}; p = mul(vb, w); q = mul(vb, u)
+        s = reduce(p) {{axes = [1], kind = "sum"}}; t = reduce(q) {{axes = [1], kind = "sum"}}
+        g = sigmoid(s); y = mul(g, t); return(y, s)""")  # fmt: skip
+
+
+def summed(batch: int, rows: int, columns: int, elem: str) -> Func:
+    """Products of a vector of each batch with rows of a matrix in common."""
+    shape = f"{batch}, {rows}, {columns}"
+    return graph_func(f"v: {batch}x{columns}x{elem}, w: {rows}x{columns}x{elem}", f"""
+        a = reshape(v) {{shape = [{batch}, 1, {columns}]}}; vb = broadcast(a) {{shape = [{shape}]}}
+        b = reshape(w) {{shape = [1, {rows}, {columns}]}}; wb = broadcast(b) {{shape = [{shape}]}}; p = mul(vb, wb)
+        y = reduce(p) {{axes = [2], kind = "sum"}}; return(y)""")  # fmt: skip
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("elem", ["f32", "bf16"])
+@pytest.mark.parametrize(("rows", "columns", "together"), [(8, 515, 4), (6, 640, 2), (5, 515, 1)])
+def test_long_rows_are_walked_together(
+    machine: str, elem: str, rows: int, columns: int, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reduction, "LEAST_PROGRAMS", 2)
+    registers = MACHINES[machine].registers
+    kernel = kernel_of(summed(2, rows, columns, elem), MACHINES[machine])
+    assert kernel.attrs["grid"] == 2 * rows // min(together, registers // 8)
+    kernel = kernel_of(gated(rows, columns, elem), MACHINES[machine])
+    assert kernel.attrs["grid"] == rows // min(together, max(1, registers // 16))
+
+
+@pytest.mark.parametrize(
+    ("function", "rows", "columns", "grid"),
+    [
+        ("neg", 256, 256, 64),
+        ("neg", 254, 256, 127),
+        ("neg", 126, 256, 126),
+        ("neg", 256, 255, 256),
+        ("exp", 256, 256, 256),
+    ],
+)
+def test_rows_are_walked_one_by_one_where_that_is_better(function: str, rows: int, columns: int, grid: int) -> None:
+    func = lowered(Case("case", (), graph_func(f"w: {rows}x{columns}xf32", f"""
+        e = {function}(w); s = reduce(e) {{axes = [1], kind = "sum"}}; return(s)""")), AVX512)  # fmt: skip
+    (region,) = region_ops(func)
+    assert lower_region(region, "k", func.ranges, AVX512).attrs["grid"] == grid
