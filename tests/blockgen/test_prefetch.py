@@ -102,7 +102,7 @@ def test_it_leaves_alone_what_the_nearest_cache_holds() -> None:
         ("300x2000", "r = slice(w) {sizes = [300, 1501], starts = [0, 3], steps = [1, 1]}", 1501, 4 * 2000),
     ],
 )
-def test_as_many_rows_ahead_as_a_page_has_or_are_walked_together(matrix: str, read: str, columns: int, ahead: int) -> None:
+def test_as_many_rows_ahead_as_a_page_has_or_a_walk(matrix: str, read: str, columns: int, ahead: int) -> None:
     assert {found for _, found in hints(vector_by(matrix, read, 300, columns), AVX512)} == {0, ahead}
 
 
