@@ -67,7 +67,8 @@ class OpenFile:
             with told("read", self.path):
                 count = os.preadv(self._file, [room[done:]], at + done)
             if not count:
-                raise ArtifactError(f"truncated: expected {self.nbytes} bytes, found {at + done}", Loc(str(self.path)))
+                found = os.fstat(self._file).st_size  # other threads may read further on
+                raise ArtifactError(f"truncated: expected {self.nbytes} bytes, found {found}", Loc(str(self.path)))
             done += count
 
     @cached_property
