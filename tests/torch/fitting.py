@@ -138,6 +138,7 @@ def overloads():
         "prims.iota.default": (7, {"start": 1, "step": 2, "dtype": torch.int64, "device": torch.device("cpu"),
                                    "requires_grad": False}),
         "aten.logcumsumexp.default": (x(), 1), **resizes(x),
+        "graphfuse.attention.default": (x(2, 3, 5, 4), x(2, 3, 7, 4), x(2, 3, 7, 6), None, False, None),
         "aten._scaled_dot_product_flash_attention_for_cpu.default": (x(2, 3, 5, 4), x(2, 3, 7, 4), x(2, 3, 7, 4)),
         "aten._scaled_dot_product_flash_attention_for_cpu_backward.default": (
             *(x(2, 3, 5, 4) for _ in range(5)), x(2, 3, 5), 0.0, False),
