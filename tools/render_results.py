@@ -273,8 +273,8 @@ def first_tokens(found: dict[str, Any]) -> None:
     print(
         "Seconds of a new process, whose artifact the system has in memory: until code and weights are loaded and "
         "checked, with the parts of\nthat (`checks`, of all threads, are in `weights`); from a prompt of 128 tokens to "
-        "the first token, and later on (`prefill`). Loading is to take\nat most 0.3 s, and the first token to be there "
-        "1.2 times the prefill later. `from start`: from where the command's own code\nbegins to the first token, so "
+        "the first token, and later on (`prefill`). Loading is to take\nat most 0.3 s, the first token at most 1.2 "
+        "times the prefill. `from start`: from where the command's own code\nbegins to the first token, so "
         "with what it imports.\n"
     )
     columns = "Llama | weights | GB | compiled in | load | of that | first token | prefill | from start | tokens/s"
