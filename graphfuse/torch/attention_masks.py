@@ -11,17 +11,14 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-MASK = 3
-"""Its place among the arguments."""
+from graphfuse.torch.whole_attention import attention_calls
 
 
 def lay_out_masks(gm: fx.GraphModule) -> None:
     """Make masks of Dynamo's graph dense along the keys where a GPU multiplies."""
     changed = False
-    for node in gm.graph.nodes:
-        if node.op != "call_function" or node.target is not torch.nn.functional.scaled_dot_product_attention:
-            continue
-        mask = node.args[MASK] if len(node.args) > MASK else node.kwargs.get("attn_mask")
+    for node, given in attention_calls(gm):
+        mask = given.get("attn_mask")
         if not isinstance(mask, fx.Node) or not _is_scattered(mask.meta.get("example_value")):
             continue
         with gm.graph.inserting_before(node):

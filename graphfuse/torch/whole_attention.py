@@ -8,7 +8,7 @@ of ours, which is lowered like torch's fused ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -23,13 +23,16 @@ MOST = 256
 """Elements of a head that torch's fused kernels take."""
 
 
+def attention_calls(gm: fx.GraphModule) -> Iterator[tuple[fx.Node, dict[str, Any]]]:
+    """The calls of attention in Dynamo's graph, each with its arguments by name."""
+    for node in gm.graph.find_nodes(op="call_function", target=torch.nn.functional.scaled_dot_product_attention):
+        yield node, {**dict(zip(NAMES, node.args, strict=False)), **node.kwargs}
+
+
 def keep_attention_whole(gm: fx.GraphModule) -> None:
     """Replace such calls in Dynamo's graph."""
     changed = False
-    for node in gm.graph.nodes:
-        if node.op != "call_function" or node.target is not torch.nn.functional.scaled_dot_product_attention:
-            continue
-        given: dict[str, Any] = {**dict(zip(NAMES, node.args, strict=False)), **node.kwargs}
+    for node, given in attention_calls(gm):
         if _is_left_to_mathematics(given):
             node.target = WHOLE_ATTENTION
             mask, is_causal, scale = (given.get(name) for name in ("attn_mask", "is_causal", "scale"))
