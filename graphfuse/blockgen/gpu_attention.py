@@ -18,7 +18,7 @@ rounded to halves are computed as 2^(y scale log2(e) - m log2(e)), one rounding 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -87,16 +87,17 @@ class GpuAttention(AttentionKernel):
         self.depth = product(self.roles.scores.depth)
         found = find_softmax(self.reduces, self.roles.output.lhs)
         self.scores = None if found is None else self._analyse(found)
+        width = self._width(columns)
+        tiles = self._tiles(width)
         self.boxes, why = (), "" if found else "no softmax lies between the products"
         try:
-            self.boxes = self._boxes(columns) if kernel.machine.has_wgmma and found else ()
+            self.boxes = self._boxes(columns, tiles) if kernel.machine.has_wgmma and found else ()
         except Unboxed as reason:
             why = str(reason)
         size = element_of(self.roles.scores.lhs).bytes
         self.is_narrow = size <= 2
         self.most_depth = MAX_DEPTH if self.is_narrow else WIDE_DEPTH_BYTES // size
-        width = self._width(columns)
-        tile = kernel.chosen(self._tiles(width)) if self.boxes else None
+        tile = kernel.chosen(tiles) if self.boxes else None
         sizes = Sizes(tile.rows, tile.keys, tile.rows // 16) if tile else self._sizes(width)
         self.height, self.keys_width = sizes.rows, sizes.keys
         height = self.height
@@ -159,7 +160,7 @@ class GpuAttention(AttentionKernel):
         most = max(1, self.kernel.machine.gpu.memory.cache_bytes // max(1, head))
         return max(g for g in range(1, heads + 1) if heads % g == 0 and g <= most)
 
-    def _boxes(self, columns: Dim) -> tuple[Boxed, ...]:
+    def _boxes(self, columns: Dim, tiles: Sequence[AttentionTile]) -> tuple[Boxed, ...]:
         """How TMA copies queries, keys and values; raises `Unboxed` where it, or `wgmma`, does not take them."""
         scores, output, space = self.roles.scores, self.roles.output, self.kernel.space
         elem = element_of(scores.lhs)
@@ -167,7 +168,7 @@ class GpuAttention(AttentionKernel):
             raise Unboxed("operands have no element of 16 bits in common")
         if element_of(output.result) not in (F32, elem):
             raise Unboxed(f"the result is of {element_of(output.result)}")
-        if len(scores.depth) != 1 or not self._tiles(self._width(columns)):
+        if len(scores.depth) != 1 or not tiles:
             raise Unboxed("queries have several dims, or more elements than shared memory has room for")
         least = gpu_attention_tile.least_rows(at_most(self.keys, space.ranges), self.kernel.machine)
         if at_most(self.rows, space.ranges) < least:
@@ -202,15 +203,9 @@ class GpuAttention(AttentionKernel):
 
     def _depths(self) -> list[tuple[int, int]]:
         """Where the parts of a query begin that are multiplied at once, and how long they are."""
-        depth, at = at_most(self.depth, self.kernel.space.ranges), 0
-        if depth <= MAX_DEPTH:
-            return [(0, max(LEAST_SIDE, power_of_two(depth)))]
-        out: list[tuple[int, int]] = []
-        while at < depth:
-            width = min(MAX_DEPTH, 1 << (depth - at).bit_length() - 1)
-            out.append((at, max(LEAST_SIDE, width)))
-            at += out[-1][1]
-        return out
+        depth = at_most(self.depth, self.kernel.space.ranges)
+        starts = range(0, max(1, depth), MAX_DEPTH)
+        return [(at, max(LEAST_SIDE, min(MAX_DEPTH, power_of_two(depth - at)))) for at in starts]
 
     def _sizes(self, values: int) -> Sizes:
         """As many rows as there are programs for all multiprocessors with."""
