@@ -221,13 +221,13 @@ class Stream(Iterator[Piece]):
         A draft's proposals are fed together with the last token.
         """
         target, *drafts = self._caches
-        if not drafts and (found := target.read(self.prompts)) is not None:
-            return np.stack(found)[:, None]
-        if not drafts:
-            target.rewind(target.lengths - 1)
-        elif max(map(len, self.prompts)) > 1:
-            for cache in self._caches:
+        if drafts:
+            for cache in self._caches if max(map(len, self.prompts)) > 1 else ():
                 cache.read([p[:-1] for p in self.prompts])
+            return None
+        if (found := target.read(self.prompts)) is not None:
+            return np.stack(found)[:, None]
+        target.rewind(target.lengths - 1)
         return None
 
     def _choose(self, logits: Array, rows: list[int], seen: Array, ahead: int) -> Array:
