@@ -780,6 +780,19 @@ def test_which_lines_begin_a_context(monkeypatch, line, begun):
     assert found == begun
 
 
+def test_parts_of_a_device_array(cuda):
+    session = GpuSession(executable(), cuda.driver)
+    values = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    array = session.resident("f32", values)
+    np.testing.assert_array_equal(array[1, 2], values[1, 2])
+    np.testing.assert_array_equal(array[1], values[1])
+    np.testing.assert_array_equal(array[0, 1, 3], values[0, 1, 3])
+    assert len(list(array)) == 2
+    for index in (2, (0, 3), (-1, 0), (0, 0, 0, 0), "x", (0, 1.5)):
+        with pytest.raises(IndexError, match=r"expected an index in \(2, 3, 4\), found"):
+            array[index]
+
+
 def test_driver_too_old(cuda):
     old = FakeCuda(version=11040)
     old.fail["cuModuleLoadDataEx"] = [CUresult.CUDA_ERROR_UNSUPPORTED_PTX_VERSION]

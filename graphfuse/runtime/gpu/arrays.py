@@ -5,7 +5,6 @@ An input becomes an `Operand`: either host memory to copy in, or an address on t
 
 from __future__ import annotations
 
-import functools
 import sys
 import weakref
 from collections.abc import Mapping
@@ -77,10 +76,11 @@ class DeviceArray:
     def __getitem__(self, index: int | tuple[int, ...]) -> Array:
         """A copy in host memory of what is at an index of the first dims, from 0 on."""
         at = index if isinstance(index, tuple) else (index,)
-        if len(at) > self.ndim or not all(0 <= i < n for i, n in zip(at, self.shape, strict=False)):
-            raise IndexError(f"expected an index in {self.shape}, found {at}")
-        number = functools.reduce(lambda number, pair: number * pair[1] + pair[0], zip(at, self.shape, strict=False), 0)
-        return self._copy(number, self.shape[len(at) :])
+        try:
+            number = np.ravel_multi_index(at, self.shape[: len(at)])
+        except (TypeError, ValueError):
+            raise IndexError(f"expected an index in {self.shape}, found {at}") from None
+        return self._copy(int(number), self.shape[len(at) :])
 
     def _copy(self, number: int, shape: tuple[int, ...]) -> Array:
         """Of the parts of this shape one."""
