@@ -17,7 +17,7 @@ from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import DeviceError
 from graphfuse.peaks import Peaks
 from graphfuse.runtime.gpu.session import GpuSession
-from graphfuse.runtime.report import kernel_costs, report
+from graphfuse.runtime.report import kernel_costs, launched, report
 from graphfuse.runtime.session import Profile, StepTime
 from graphfuse.targets.driver import LaunchRecord
 
@@ -111,12 +111,13 @@ def measured(model: CompiledModel, inputs: Mapping[str, Any], rounds: int, secon
 
     Launches of a GPU are measured by CUPTI where it is, behind the whole runs.
     """
-    launches, session, why = model.session.profile(inputs).steps, model.session, ""
+    session, why = model.session, ""
     if isinstance(session, GpuSession):
         try:
             return _traced(model, session, inputs, rounds, seconds)
         except DeviceError as e:
             why = e.message
+    launches = session.profile(inputs).steps
     model(inputs)
     us: list[list[float]] = []
     wall: list[float] = []
@@ -183,8 +184,7 @@ def by_kernel(model: CompiledModel, runs: Runs, dims: Mapping[str, int], peaks: 
         least = [peaks.bound_us(r["bytes_read"] + r["bytes_written"], r["flops"]) for r in rows]
         rows = [{**r, "bound_us": us} for r, us in zip(rows, least, strict=True)]
     found: list[KernelTime] = []
-    launched = [r for r in rows if r.get("grid") != "0"]  # others are kernels for other shapes
-    for k in kernel_costs(launched):
+    for k in kernel_costs(launched(rows)):
         median, p90, p99 = np.percentile(runs.us[:, k.steps].sum(1), PERCENTILES).tolist()
         nbytes = k.read + k.written
         took = (median, p90, p99, k.flops, nbytes, k.bound_us, runs.resources(k.steps))

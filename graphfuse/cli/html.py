@@ -93,7 +93,7 @@ def _cards(facts: Mapping[str, Any]) -> str:
     over = memory["arena"] / memory["arena_bound"] if memory["arena_bound"] else 1.0
     cards = [
         ("target", facts["target"]),
-        ("launches", sum(r["grid"] != "0" for r in facts["steps"])),
+        ("launches", len(facts["steps"])),
         ("kernels", facts["kernels"]),
         ("work", f"{totals['flops'] / 1e9:.3f} Gflop"),
         ("read", nbytes_text(totals["bytes_read"])),

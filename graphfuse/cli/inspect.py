@@ -28,7 +28,7 @@ from graphfuse.compiled_model import CompiledModel
 from graphfuse.errors import GraphfuseError
 from graphfuse.files import writing
 from graphfuse.runtime import gfx
-from graphfuse.runtime.report import edges, kernel_costs, kernel_operators, report
+from graphfuse.runtime.report import edges, kernel_costs, kernel_operators, launched, report
 from graphfuse.stages import kernel_texts
 
 
@@ -100,8 +100,8 @@ def _show(artifact: Path, facts: dict[str, Any], made_up: Container[str]) -> Non
     built = f"{', '.join(facts['targets'])}, numerics {facts['meta'].get('numerics', 'eager')}"
     if (precision := facts["meta"].get("precision", "f32")) != "f32":
         built += f", precision {precision}"
-    launches = sum(r["grid"] != "0" for r in facts["steps"])
-    echo(f"{artifact}: {built}, {facts['kernels']} kernels in {launches} launches")
+    steps = launched(facts["steps"])
+    echo(f"{artifact}: {built}, {facts['kernels']} kernels in {len(steps)} launches")
     for kind in ("inputs", "outputs"):
         for spec in facts[kind]:
             echo(f"  {kind[:-1]:6} {spec_text(spec)}")
@@ -112,14 +112,14 @@ def _show(artifact: Path, facts: dict[str, Any], made_up: Container[str]) -> Non
     echo("")
     times = times_of(facts["steps"])
     rows: list[tuple[object, ...]] = []
-    for r in (launched := [r for r in facts["steps"] if r["grid"] != "0"]):
+    for r in steps:
         label = r["label"][:60]
         rows.append((r["step"], r["kernel"], *((label,) if times else (r["kind"], label, r["grid"])), *costs(r, times)))
     whence = ("kernel", "from") if times else ("kernel", "kind", "from", "programs")
     table("", ("#", *whence, *COSTS, *times.values()), rows, right=3 if times else 4)
-    if len(launched) < len(facts["steps"]):
-        echo(f"and {len(facts['steps']) - len(launched)} for other shapes, which nothing launches at these")
-    for r in launched:
+    if len(steps) < len(facts["steps"]):
+        echo(f"and {len(facts['steps']) - len(steps)} for other shapes, which nothing launches at these")
+    for r in steps:
         if is_cliff(r):
             echo(f"{r['kernel']}: {r['warm_us'] / r['bound_us']:.0f} times as long as its bytes and operations take")
     for target, kernels in facts["gpu_kernels"].items():

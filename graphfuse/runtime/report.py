@@ -230,6 +230,11 @@ class KernelCosts:
     bound_us: float = 0.0
 
 
+def launched(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Of the rows of steps those that have programs: others are kernels for other shapes."""
+    return [r for r in rows if r.get("grid") != "0"]
+
+
 def kernel_costs(rows: Sequence[Mapping[str, Any]]) -> list[KernelCosts]:
     """Of the rows of steps: the kernels, those that take most first; where there are no times, those that move most."""
     found: dict[str, KernelCosts] = {}
