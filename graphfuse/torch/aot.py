@@ -23,6 +23,7 @@ from graphfuse.api import configure_logging
 from graphfuse.devices import compiled_key
 from graphfuse.frontends.fx.lowering import KERNELS, fills_memory
 from graphfuse.knobs import settings
+from graphfuse.runtime.cache import default_cache
 from graphfuse.torch.attention_masks import lay_out_masks
 from graphfuse.torch.build import target_of
 from graphfuse.torch.check import Promises
@@ -81,6 +82,9 @@ def compile_dynamo_graph(
     config["force_non_lazy_backward_lowering"] = True
     if any(isinstance(n.meta.get("example_value"), torch.SymFloat) for n in gm.graph.nodes):
         # torch's cache does not look at what was decided by such a number (`scale > 0.5`)
+        config["enable_autograd_cache"] = False
+    if default_cache() is None and not functorch_config.bypass_autograd_cache_key:
+        # nothing is to be kept, or passes are watched; `aot_compile` saves a graph as the cache would
         config["enable_autograd_cache"] = False
     if any(map(_may_overlap, _outputs(gm))):
         # torch would copy gradients into the strides of the output, where elements may share memory (`x.sin().unfold`)

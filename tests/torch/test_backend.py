@@ -234,16 +234,17 @@ print("graphs", len(made))
 def test_a_second_process_compiles_nothing(sizes, tmp_path):
     folders = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "torch"), "GRAPHFUSE_CACHE": str(tmp_path / "graphfuse")}
 
-    def run():
+    def run(**knobs):
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", SECOND_PROCESS, sizes], capture_output=True, text=True, check=False,
-            env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), **folders},
+            env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), **folders, **knobs},
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stdout.split()[-1]
 
     assert run() == "2"
     assert run() == "0"
+    assert run(GRAPHFUSE_DUMP=str(tmp_path / "passes")) == "2"  # passes that are watched are run
 
 
 def test_a_graph_becomes_bytes_where_it_is_kept(monkeypatch):
