@@ -607,7 +607,7 @@ def judged(row: dict[str, Any], peak: Mapping[str, float]) -> dict[str, Any]:
     row |= {"ratio": us.get("onnxruntime", min(peers)) / ours, "cliff": False}
     if peak and row["kind"] == "kernel":
         bound = max(row["nbytes"] / peak["bytes_per_us"], row["flops"] / peak["flops_per_us"])
-        row |= {"bound_us": bound, "to_bound": ours / bound, "cliff": is_cliff({"warm_us": ours, "bound_us": bound})}
+        row |= {"bound_us": bound, "to_bound": ours / bound, "cliff": is_cliff(ours, bound)}
     return row
 
 

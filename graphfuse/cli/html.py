@@ -7,9 +7,10 @@ search and a zoom.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphfuse.cli.common import nbytes_text
 from graphfuse.cli.html_graph import DEFINITIONS, STYLE, drawn, layers, representatives
@@ -18,28 +19,38 @@ from graphfuse.cli.html_style import PAGE
 from graphfuse.cli.html_text import Anchors, escape, table, unfolding, us_text, within
 from graphfuse.runtime.report import kernel_costs
 
+if TYPE_CHECKING:
+    from graphfuse.cli.profile import Profiled
+
 PAGE_BYTES = 490_000
 """Of a page. What does not fit is left out, the text of the fastest kernels first."""
 _ROWS, _TEXTS = 0.6, 40_000
 """The part of that which rows of kernels may take, and the bytes that are kept for IR and assembly of the slowest."""
 _TOO_LARGE = "<p>The graph is left out, as the page would be too large.</p>"
-TIMES = {"first_us": "first run", "warm_us": "then", "bound_us": "bound"}
+TIMES = {"median_us": "median", "p90_us": "p90", "p99_us": "p99", "bound_us": "bound"}
 """Where a launch has times, and what they are called."""
 FAR, LONG_US = 4.0, 20.0
 """A kernel of so many microseconds that takes so many times its bound is a cliff."""
 
 
-def page(title: str, facts: Mapping[str, Any], made: Made) -> str:
+def page(title: str, facts: Mapping[str, Any], made: Made, profiled: Profiled | None = None) -> str:
     """The whole document. Kernels for other shapes, which nothing launches here, are what was launched for them."""
     facts, made = _launched(facts, made)
     kernels = kernel_costs(facts["steps"])
+    if profiled is not None:
+        place = {k.kernel: i for i, k in enumerate(profiled.kernels)}
+        kernels.sort(key=lambda k: place[k.kernel])
     front = [
         f"<h1>{escape(title)}</h1>",
-        _cards(facts),
+        _cards(facts, profiled),
+        *(
+            f"<p>{escape(line[0].upper() + line[1:])}.</p>"
+            for line in (profiled.summary() if profiled is not None else ())
+        ),
         unfolding("inputs and outputs", f"<p>{escape(_signature(facts))}</p>"),
     ]
     anchors = Anchors(k.kernel for k in kernels)
-    rows = KernelRows(kernels, facts, made, anchors)
+    rows = KernelRows(kernels, facts, made, anchors, profiled)
     frame = PAGE.replace("{title}", escape(title)).replace("/* kinds */", STYLE).replace("<!-- shapes -->", DEFINITIONS)
     room = PAGE_BYTES - len(frame.encode()) - _size(front)
     lines, bodies = rows.within(int(_ROWS * room))
@@ -81,14 +92,16 @@ def _launched(facts: Mapping[str, Any], made: Made) -> tuple[Mapping[str, Any], 
             types[edge] = types.get(edge) or text
     idle = {r["step"] for r in facts["steps"] if r["grid"] == "0"}
     operators = [ops for i, ops in enumerate(made.operators) if i not in idle]
-    return {**facts, "steps": rows}, replace(made, operators=operators, types=types)
+    kinds = dict(Counter(r["kind"] for r in rows).most_common())
+    kernels = facts["kernels"] if facts["host"] else len({r["kernel"] for r in rows})
+    return {**facts, "steps": rows, "kinds": kinds, "kernels": kernels}, replace(made, operators=operators, types=types)
 
 
 def _size(parts: Iterable[str]) -> int:
     return sum(len(part.encode()) + 1 for part in parts)
 
 
-def _cards(facts: Mapping[str, Any]) -> str:
+def _cards(facts: Mapping[str, Any], profiled: Profiled | None) -> str:
     memory, totals = facts["memory"], facts["totals"]
     over = memory["arena"] / memory["arena_bound"] if memory["arena_bound"] else 1.0
     cards = [
@@ -101,8 +114,7 @@ def _cards(facts: Mapping[str, Any]) -> str:
         ("weights", nbytes_text(memory["weights"])),
         ("arena", f"{nbytes_text(memory['arena'])}, {over:.3f} x its bound"),
     ]
-    timed = [r for r in facts["steps"] if "warm_us" in r]
-    cards += [(name, us_text(sum(r[key] for r in timed))) for key, name in TIMES.items() if timed]
+    cards += [("a run", us_text(profiled.wall[0]))] if profiled is not None else []
     shown = (f"<div><b>{escape(str(v))}</b><span>{escape(k)}</span></div>" for k, v in cards)
     return f'<div class="cards">{"".join(shown)}</div>'
 
@@ -186,6 +198,6 @@ def times_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {key: name for key, name in TIMES.items() if any(key in r for r in rows)}
 
 
-def is_cliff(row: Mapping[str, Any]) -> bool:
+def is_cliff(us: float, bound_us: float) -> bool:
     """Whether a launch takes much longer than what it moves and computes has to."""
-    return row.get("warm_us", 0) >= LONG_US and row["warm_us"] > FAR * row["bound_us"]
+    return us >= LONG_US and us > FAR * bound_us

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from graphfuse.cli.html_text import Anchors, escape, short, us_text
+from graphfuse.cli.html_text import Anchors, ending, escape, short, us_text
 from graphfuse.errors import printable
 from graphfuse.runtime.report import Edge
 
@@ -29,7 +29,7 @@ _LONGEST, _LEAST_SAVED = 512, 4
 COLOURS = {
     "pointwise": "#4e79a7", "reduction": "#f28e2b", "contraction": "#59a14f", "convolution": "#e15759",
     "attention": "#b07aa1", "pooling": "#76b7b2", "gather": "#edc948", "movement": "#9c755f", "python": "#d37295",
-    "border": "#888888",
+    "together": "#ff9da7", "border": "#888888",
 }  # fmt: skip
 OTHER = "#bab0ac"
 
@@ -165,7 +165,7 @@ def drawn(facts: Mapping[str, Any], types: Mapping[Edge, str], drawn_for: Sequen
     size = f'width="{layout.width:.0f}" height="{layout.height:.0f}"'
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {layout.width:.0f} {layout.height:.0f}">']
     out.extend(f'<path d="{_path(layout, a, b)}"/>' for a, b in edges if a in layout.x and b in layout.x)
-    us = {n: sum(r.get("warm_us", 0.0) for r in same) for n, same in rows.items()}
+    us = {n: sum(r.get("median_us", 0.0) for r in same) for n, same in rows.items()}
     longest = max(us.values(), default=0.0)
     for n in layout.x:
         same = rows.get(n, []) if isinstance(n, int) else []
@@ -212,10 +212,10 @@ def _lines(n: Name, rows: Sequence[Mapping[str, Any]], heat: float | None, made:
     else:
         tail, _, head = str(n).partition(" ")
     times = f" × {len(rows)}" if len(rows) > 1 else ""
-    lines = [short(head, _HEAD - len(times)) + times, short(tail, _TAIL), short(made, _TYPE)]
+    lines = [short(head, _HEAD - len(times)) + times, ending(tail, _TAIL), short(made, _TYPE)]
     whole = [head + times, tail, made]
     hint = [text for text, line in zip(whole, lines, strict=True) if printable(text) != line]
-    hint += [us_text(sum(r["warm_us"] for r in rows))] if heat is not None else []
+    hint += [us_text(sum(r["median_us"] for r in rows))] if heat is not None else []
     places = (
         f'x="{_WIDTH // 2}" y="19"',
         f'x="{_WIDTH // 2}" y="34" class="t"',

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphfuse.cli.common import NO_REASON, nbytes_text
-from graphfuse.cli.html_text import Anchors, escape, folded, short, us_text, within
+from graphfuse.cli.html_text import Anchors, ending, escape, folded, short, us_text, within
 from graphfuse.runtime.report import Edge, KernelCosts
+
+if TYPE_CHECKING:
+    from graphfuse.cli.profile import Profiled
+    from graphfuse.profiling import KernelTime
 
 MOST_LABELS, MOST_NEIGHBOURS, MOST_GRIDS = 12, 8, 4
 """That a kernel's row has of what it comes from, is next to and is launched as."""
 SLOWEST = 3
 """Kernels that have all of their texts before others have any."""
-_FROM = 44
-"""Columns of the first line's label."""
+_NAME, _FROM = 20, {"untimed": 44, "timed": 36, "traced": 25}
+"""Columns of the first line's name and label, by what stands behind them."""
 LEFT_OUT = "Some IR and assembly is left out, as the page would be too large: graphfuse compile --emit has all."
 NO_BODY = "<p>Left out, as the page would be too large: graphfuse explain has it.</p>"
 TEXTS = ("region", "block IR", "assembly")
@@ -42,14 +46,30 @@ class Made:
 class KernelRows:
     """The rows of kernels, each made once; how much of them a page has is asked for in turn."""
 
-    def __init__(self, kernels: Sequence[KernelCosts], facts: Mapping[str, Any], made: Made, anchors: Anchors) -> None:
+    def __init__(
+        self,
+        kernels: Sequence[KernelCosts],
+        facts: Mapping[str, Any],
+        made: Made,
+        anchors: Anchors,
+        profiled: Profiled | None = None,
+    ) -> None:
         self._kernels, self._made = kernels, made
-        self._whole = sum(k.us for k in kernels)
+        self._times = {k.kernel: k for k in profiled.kernels} if profiled is not None else {}
         names = ["kernel", "kind", "launches", "from", "Mflop", "reads", "writes"]
-        names += ["time", "share", "its bound"] if self._whole else []
+        self._kind, shown = "untimed", [_costs(k) for k in kernels]
+        if profiled is not None:
+            peaks, self._kind = profiled.peaks, "traced" if profiled.runs.records else "timed"
+            unit, per_us = profiled.unit
+            done, moved = f"{unit} of {peaks.flops_per_us / per_us:.0f}", f"GB/s of {peaks.bytes_per_us / 1e3:.0f}"
+            names[4:] = ["median", "p90", "p99", "share", done, moved, "bound"]
+            names += ["registers"] if profiled.runs.records else []
+            shown = [_figures(self._times[k.kernel], profiled) for k in kernels]
         self._head = f'<div class="k head">{"".join(f"<i>{n}</i>" for n in names)}</div>'
-        self._lines = [_first_line(k, self._whole, anchors.place(k.kernel)) for k in kernels]
-        self._bodies = list(_bodies(kernels, facts, made, anchors))
+        self._lines = [
+            _first_line(k, s, _FROM[self._kind], anchors.place(k.kernel)) for k, s in zip(kernels, shown, strict=True)
+        ]
+        self._bodies = list(_bodies(kernels, facts, made, anchors, self._times))
 
     def within(self, room: int) -> tuple[list[str], list[str]]:
         """The first lines of kernels and what a click shows of them, the slowest first, in so many bytes."""
@@ -74,7 +94,7 @@ class KernelRows:
                 if need <= room:
                     room -= need
                     kept |= {(row, i) for i in shown}
-        rows = [f'<div class="{"timed" if self._whole else "untimed"}">', self._head]
+        rows = [f'<div class="kernels {self._kind}">', self._head]
         for row, line in enumerate(lines):
             body = bodies[row] if row < len(bodies) else NO_BODY
             mine = texts[row] if row < len(texts) else []
@@ -84,7 +104,7 @@ class KernelRows:
             rows.append(f"{line}{body}{''.join(shown)}{_END}")
         rows.append("</div>")
         if left := self._kernels[len(lines) :]:
-            us = f", {us_text(sum(k.us for k in left))} in all" if self._whole else ""
+            us = f", {us_text(sum(self._times[k.kernel].median_us for k in left))} in all" if self._times else ""
             rows.append(f"<p>And {len(left)} more{us}.</p>")
         if any((row, i) not in kept for row, mine in enumerate(texts) for i, text in enumerate(mine) if text):
             rows.append(f"<p>{LEFT_OUT}</p>")
@@ -94,21 +114,38 @@ class KernelRows:
 _END = "</div></details>"
 
 
-def _first_line(k: KernelCosts, whole: float, place: str) -> str:
-    """What a row shows without a click; how much of the whole it takes is drawn as a bar."""
-    labels = list(k.labels)
-    more = f" and {len(labels) - 1} more" if len(labels) > 1 else ""
-    cells = [f"<b>{escape(short(k.kernel, 25))}</b>", escape(k.kind), str(len(k.steps))]
-    cells += [f"{escape(short(labels[0], _FROM))}{more}", f"{k.flops / 1e6:.2f}"]
-    cells += [nbytes_text(k.read), nbytes_text(k.written)]
-    if whole:
-        share = 100 * k.us / whole
-        cells += [us_text(k.us), f'<u style="--w:{share:.1f}%"></u>{share:.1f} %', us_text(k.bound_us)]
-    line = "".join(f"<i>{c}</i>" for c in cells)
+def _costs(k: KernelCosts) -> list[str]:
+    """What a row shows where nothing was timed."""
+    return [f"{k.flops / 1e6:.2f}", nbytes_text(k.read), nbytes_text(k.written)]
+
+
+def _figures(k: KernelTime, profiled: Profiled) -> list[str]:
+    """What a row shows of a kernel's times; how much of the whole it takes is drawn as a bar."""
+    share = 100 * k.median_us / profiled.whole if profiled.whole else 0.0
+    rates = f"{1e3 * k.gflops / profiled.unit[1]:.1f}", f"{k.gbytes:.1f}"
+    cells = [*map(us_text, (k.median_us, k.p90_us, k.p99_us)), f'<u style="--w:{share:.1f}%"></u>{share:.1f} %', *rates]
+    return [
+        *cells,
+        us_text(k.bound_us),
+        *([str(k.resources.registers) if k.resources else "-"] if profiled.runs.records else []),
+    ]
+
+
+def _first_line(k: KernelCosts, figures: Sequence[str], columns: int, place: str) -> str:
+    """What a row shows without a click."""
+    cells = [f"<b>{escape(short(k.kernel, _NAME))}</b>", escape(k.kind), str(len(k.steps))]
+    cells.append(escape(ending(next(iter(k.labels)), columns)))
+    line = "".join(f"<i>{c}</i>" for c in (*cells, *figures))
     return f'<details class="k"><summary>{line}</summary><div id="{place}">'
 
 
-def _bodies(kernels: Sequence[KernelCosts], facts: Mapping[str, Any], made: Made, anchors: Anchors) -> Iterator[str]:
+def _bodies(
+    kernels: Sequence[KernelCosts],
+    facts: Mapping[str, Any],
+    made: Made,
+    anchors: Anchors,
+    times: Mapping[str, KernelTime],
+) -> Iterator[str]:
     """What each kernel comes from, and is next to, with the reason why that is not in it; each reason once."""
     of_step: dict[Name, str] = {r["step"]: r["kernel"] for r in facts["steps"]}
     grids: dict[str, dict[str, None]] = {}
@@ -135,7 +172,20 @@ def _bodies(kernels: Sequence[KernelCosts], facts: Mapping[str, Any], made: Made
         ]
         listed = f"<ul>{''.join(items)}</ul>" if items else ""
         like = f", and alike {_some(others, MOST_LABELS)}" if (others := [o for o in k.labels if o != first]) else ""
-        yield f"<p>From {escape(made_of + like)}. Programs: {escape(programs)}.</p>{listed}"
+        took = _took(k, times[k.kernel]) if times else ""
+        name = f"{escape(k.kernel)}: " if short(k.kernel, _NAME) != k.kernel else ""
+        yield f"<p>{name}From {escape(made_of + like)}. Programs: {escape(programs)}.{took}</p>{listed}"
+
+
+def _took(k: KernelCosts, time: KernelTime) -> str:
+    """What a row leaves out where it has times."""
+    done, read, written = _costs(k)
+    far = f", {time.median_us / k.bound_us:.1f} times its bound" if k.bound_us else ""
+    text = f" It computes {done} Mflop, reads {read} and writes {written}{far}."
+    if (r := time.resources) is None:
+        return text
+    shared = f"a block {r.shared_bytes / 1024:.1f} KiB of shared memory"
+    return f"{text} A thread takes {r.registers} registers and {r.local_bytes} B of local memory, {shared}."
 
 
 _READER = "is read by"

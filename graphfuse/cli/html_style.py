@@ -27,15 +27,18 @@ a { color: inherit; }
 .tools input { width: 320px; padding: 3px 8px; border-radius: 6px; } button { border-radius: 6px; margin-right: 4px; }
 .k { border-bottom: 1px solid var(--card); font-variant-numeric: tabular-nums; }
 .k.head, .k > summary { display: grid; gap: 0 12px; padding: 3px 0; }
-.timed { --columns: 176px 84px 70px minmax(120px, 1fr) 76px 68px 68px 76px 140px 76px; }
-.untimed { --columns: 176px 84px 70px minmax(120px, 1fr) 76px 68px 68px; }
+.untimed { --columns: 150px 84px 66px minmax(110px, 1fr) 76px 68px 68px; }
+.timed { --columns: 150px 84px 66px minmax(110px, 1fr) 72px 72px 72px 108px 62px 62px 72px; }
+.traced { --columns: 150px 84px 66px minmax(110px, 1fr) 72px 72px 72px 108px 62px 62px 72px 66px; }
 .k.head, .k > summary { grid-template-columns: var(--columns); }
-.k > summary { color: var(--ink); } .k i { font-style: normal; } .k.head { font-weight: 600; }
+.k > summary { color: var(--ink); } .k i { font-style: normal; } .k.head { font: 600 13px/1.35 system-ui, sans-serif; }
+.k.head { position: sticky; top: 0; background: var(--paper); } .tools + .kernels > .head { top: 40px; }
 .k > summary:hover, .k[open] { background: var(--card); }
 .k i { overflow-wrap: anywhere; } .k b { font: 600 12px ui-monospace, monospace; }
-.k i:nth-child(n+5), .k i:nth-child(3) { text-align: right; white-space: nowrap; }
+.k i:nth-child(n+5), .k i:nth-child(3) { text-align: right; } summary i:nth-child(n+5) { white-space: nowrap; }
+.k > summary i:nth-child(4) { word-break: break-all; }
 .k > div { padding: 4px 16px 12px; scroll-margin-top: 90px; }
-.k u { float: left; width: 64px; height: 9px; margin-top: 6px; background: var(--card); text-decoration: none; }
+.k u { float: left; width: 48px; height: 9px; margin-top: 6px; background: var(--card); text-decoration: none; }
 .k u { background: linear-gradient(var(--hot), var(--hot)) 0 / var(--w) 100% no-repeat var(--line); }
 .graph { overflow: auto; max-height: 85vh; border: 1px solid var(--line); border-radius: 8px; margin: 6px 0; }
 .graph svg { display: block; margin: auto; }
@@ -62,7 +65,7 @@ summary { cursor: pointer; color: var(--soft); }
 <script>
 const all = s => [...document.querySelectorAll(s)];
 function add(to, name, text) { const e = document.createElement(name); e.textContent = text; to.append(e); return e; }
-const tools = document.createElement("div"), first = document.querySelector(".timed, .untimed");
+const tools = document.createElement("div"), first = document.querySelector(".kernels");
 tools.className = "tools";
 first.before(tools);
 const words = add(tools, "input", ""), found = add(tools, "span", "");

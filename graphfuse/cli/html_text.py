@@ -23,6 +23,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "te
 
 def us_text(us: float) -> str:
     """`12.5 us`."""
+    if us < 1:
+        return f"{us:.2f} us"
     return f"{us:.1f} us" if us < 1e4 else f"{us / 1e3:.1f} ms"
 
 
@@ -47,6 +49,11 @@ def short(text: str, most: int) -> str:
         used += widths[kept]
         kept += 1
     return f"{text[:kept]}…"
+
+
+def ending(text: str, most: int) -> str:
+    """As `short`, but of the end: names of operators begin alike."""
+    return short(printable(text)[::-1], most)[::-1]
 
 
 class Anchors:

@@ -7,25 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from graphfuse.artifact import Executable
 from graphfuse.cli.common import (
-    check_has_times,
     check_written,
     echo,
+    inputs_of,
     json_option,
     made_up_dims,
     nbytes_text,
     print_json,
-    random_inputs,
     table,
 )
 from graphfuse.cli.html import COSTS, costs, is_cliff, page, spec_text, times_of
 from graphfuse.cli.html_code import MOST_ASSEMBLED, assembly, edge_types
 from graphfuse.cli.html_kernels import Made
 from graphfuse.cli.model_options import ModelOptions, of_model
+from graphfuse.cli.profile import ROUNDS, SECONDS, Profiled
 from graphfuse.compiled_model import CompiledModel
-from graphfuse.errors import GraphfuseError
+from graphfuse.errors import DeviceError, GraphfuseError
 from graphfuse.files import writing
 from graphfuse.runtime import gfx
 from graphfuse.runtime.report import edges, kernel_costs, kernel_operators, launched, report
@@ -50,53 +51,54 @@ def command(given: ModelOptions, as_json: bool, profile: bool | None, html: Path
     executable = model.executable
     facts = report(executable, dims)
     may_run = html is not None and not gfx.is_artifact(artifact) and not model.device.is_emulated
+    profiled = None
     if profile or (profile is None and may_run):
         try:
-            _profile(model, dims, facts["steps"])
+            profiled = _profiled(model, dims, facts["steps"])
         except (GraphfuseError, MemoryError) as e:
             if profile:
                 raise
             echo(f"no times: {e}", err=True)
     if html is not None:
-        text = page(
-            artifact.name,
-            facts,
-            _made(executable, facts["steps"], dims, is_own=bool(profile) or not gfx.is_artifact(artifact)),
-        )
+        kernels = profiled.kernels if profiled is not None else kernel_costs(facts["steps"])
+        slowest = [k.kernel for k in kernels[:MOST_ASSEMBLED]]
+        made = _made(executable, slowest, dims, is_own=bool(profile) or not gfx.is_artifact(artifact))
+        text = page(artifact.name, facts, made, profiled)
         with writing(html) as file:
             file.write(text.encode())
         echo(f"{html}: {nbytes_text(len(text.encode()))}", err=True)
     if as_json:
-        print_json({**facts, "ledger": list(executable.ledger), "edges": edges(executable)})
+        times = {"profile": profiled.facts()} if profiled is not None else {}
+        print_json({**facts, "ledger": list(executable.ledger), "edges": edges(executable), **times})
     elif html is None:
-        _show(artifact, facts, made_up_dims(model, dims))
+        _show(artifact, facts, made_up_dims(model, dims), profiled.summary() if profiled is not None else ())
 
 
-def _made(executable: Executable, steps: Sequence[Mapping[str, Any]], dims: Mapping[str, int], *, is_own: bool) -> Made:
+def _made(executable: Executable, slowest: Sequence[str], dims: Mapping[str, int], *, is_own: bool) -> Made:
     """What the page shows of how the model was partitioned; assembly of the slowest kernels."""
-    slowest = [k.kernel for k in kernel_costs(steps)[:MOST_ASSEMBLED]]
     code = assembly(executable, slowest, is_own=is_own)
     texts = {name: (*both, code.get(name, "")) for name, both in kernel_texts(executable).items()}
     operators = [ops for _, ops in kernel_operators(executable)] if executable.host is None else ()
     return Made(operators, edge_types(executable, dims), texts)
 
 
-def _profile(model: CompiledModel, dims: Mapping[str, int], rows: list[dict[str, Any]]) -> None:
-    """Give each row the microseconds of its launches, in a first run and in the next, and the least they could take."""
-    check_has_times(model)
-    steps = model.profile(random_inputs(model, dims, seed=0)).steps
-    if [s.kernel for s in steps] != [r["kernel"] for r in rows]:
-        return  # this machine runs other code than is shown
+def _profiled(model: CompiledModel, dims: Mapping[str, int], rows: Sequence[dict[str, Any]]) -> Profiled:
+    """As `graphfuse profile` has it. Each row gets the percentiles of its launches, and the least they could take."""
     # compiles, which showing what was compiled need not pay for
-    from graphfuse.peaks import peaks_of
+    from graphfuse.profiling import PERCENTILES
 
-    peaks = peaks_of(model.device, model.session.threads)
-    for row, step in zip(rows, steps, strict=True):
-        bound = peaks.bound_us(row["bytes_read"] + row["bytes_written"], row["flops"])
-        row.update(first_us=step.ns / 1e3, warm_us=step.warm_ns / 1e3, bound_us=bound)
+    feed, given, _ = inputs_of(model, dims, 0, None)
+    found = Profiled.of(model, feed, given, ROUNDS, SECONDS)
+    if [s.kernel for s in found.runs.launches] != [r["kernel"] for r in rows]:
+        raise DeviceError("this machine runs other code than is shown")
+    each = np.percentile(found.runs.us, PERCENTILES, 0).T.tolist()
+    for row, (median, p90, p99) in zip(rows, each, strict=True):
+        bound = found.peaks.bound_us(row["bytes_read"] + row["bytes_written"], row["flops"])
+        row.update(median_us=median, p90_us=p90, p99_us=p99, bound_us=bound)
+    return found
 
 
-def _show(artifact: Path, facts: dict[str, Any], made_up: Container[str]) -> None:
+def _show(artifact: Path, facts: dict[str, Any], made_up: Container[str], summary: Sequence[str]) -> None:
     built = f"{', '.join(facts['targets'])}, numerics {facts['meta'].get('numerics', 'eager')}"
     if (precision := facts["meta"].get("precision", "f32")) != "f32":
         built += f", precision {precision}"
@@ -120,8 +122,10 @@ def _show(artifact: Path, facts: dict[str, Any], made_up: Container[str]) -> Non
     if len(steps) < len(facts["steps"]):
         echo(f"and {len(facts['steps']) - len(steps)} for other shapes, which nothing launches at these")
     for r in steps:
-        if is_cliff(r):
-            echo(f"{r['kernel']}: {r['warm_us'] / r['bound_us']:.0f} times as long as its bytes and operations take")
+        if times and is_cliff(r["median_us"], r["bound_us"]):
+            echo(f"{r['kernel']}: {r['median_us'] / r['bound_us']:.0f} times as long as its bytes and operations take")
+    for line in summary:
+        echo(line)
     for target, kernels in facts["gpu_kernels"].items():
         echo("")
         rows = [

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from graphfuse.profiling import KernelTime, Runs
 
 
+ROUNDS, SECONDS = 20, 10.0
+"""Runs that are timed, and how long at most."""
+LARGE = 1e7
+"""Operations in a microsecond that are said in Tflop/s."""
 MOST_REASONS = 5
 """Of the slowest kernel, that are told."""
 
@@ -56,8 +60,8 @@ def _counts(_: click.Context, __: click.Parameter, text: str | None) -> tuple[in
 @click.command("profile", help="Time each kernel of MODEL (.onnx or .gfx) on random inputs, the slowest first.")
 @of_model("dim_texts", "numerics", "precision", "unchecked", "device", "kernel_folders")
 @click.option("--threads", callback=_counts, metavar="N[,N..]", help="How many threads run it; several are compared.")
-@click.option("--rounds", type=click.IntRange(1), default=20, show_default=True, help="How many runs are timed.")
-@click.option("--seconds", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Stop after this long.")
+@click.option("--rounds", type=click.IntRange(1), default=ROUNDS, show_default=True, help="How many runs are timed.")
+@click.option("--seconds", type=click.FloatRange(0.1), default=SECONDS, show_default=True, help="Stop after this long.")
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Kernels that are listed.")
 @click.option("--trace", type=click.Path(path_type=Path), help="Write a trace for Perfetto or chrome://tracing.")
 @inputs_option
@@ -138,6 +142,11 @@ class Profiled:
         """Microseconds of all kernels of a run."""
         return float(np.median(self.runs.us.sum(1)))
 
+    @property
+    def unit(self) -> tuple[str, float]:
+        """In what the machine's operations are said, and how many of a microsecond that is."""
+        return ("Tflop/s", 1e6) if self.peaks.flops_per_us >= LARGE else ("Gflop/s", 1e3)
+
     def trace(self) -> dict[str, Any]:
         """See `chrome_trace`."""
         from graphfuse.profiling import chrome_trace
@@ -177,17 +186,22 @@ class Profiled:
             columns += ("registers", "shared", "local")
         table(f"{title}: {where}, {len(self.runs.us)} runs", columns, rows, right=2)
         _more(self.kernels, top)
-        median, p90, p99 = map(us_text, self.wall)
-        kernels = f"its kernels {us_text(whole)} in {len(self.runs.launches)} launches"
-        echo(f"a run takes {median} (p90 {p90}, p99 {p99}), {kernels}")
-        if self.runs.by != "clock":
-            echo(_measured(self.runs))
-        gflops, moved, cached = (
-            n / 1e3 for n in (self.peaks.flops_per_us, self.peaks.bytes_per_us, self.peaks.cached_per_us)
-        )
-        echo(f"the machine does {gflops:.0f} Gflop/s and moves {moved:.1f} GB/s, {cached:.0f} from caches")
-        for line in _why(self.model.executable, self.kernels[0]) if self.kernels else ():
+        for line in [*self.summary(), *(_why(self.model.executable, self.kernels[0]) if self.kernels else ())]:
             echo(line)
+
+    def summary(self) -> list[str]:
+        """What a run takes, what measured its launches, and what the machine does."""
+        median, p90, p99 = map(us_text, self.wall)
+        kernels = f"its kernels {us_text(self.whole)} in {sum(len(k.launches) for k in self.kernels)} launches"
+        bound = f" (their bound: {us_text(us)})" if (us := sum(k.bound_us for k in self.kernels)) else ""
+        unit, per_us = self.unit
+        does = f"does {self.peaks.flops_per_us / per_us:.0f} {unit}"
+        moved, cached = self.peaks.bytes_per_us / 1e3, self.peaks.cached_per_us / 1e3
+        return [
+            f"a run takes {median} (p90 {p90}, p99 {p99}), {kernels}{bound}",
+            *([_measured(self.runs)] if self.runs.by != "clock" else []),
+            f"the machine {does} and moves {moved:.1f} GB/s, {cached:.0f} from caches",
+        ]
 
 
 def _resources(kernel: KernelTime) -> tuple[str, str, str]:

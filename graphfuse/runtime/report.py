@@ -217,7 +217,7 @@ def reasons_of(rows: Sequence[Mapping[str, str]], kind: str, labels: Collection[
 
 @dataclass
 class KernelCosts:
-    """What the launches of a kernel have in common, and add up to; times are 0 where there are none."""
+    """What the launches of a kernel have in common, and add up to; `bound_us` is 0 where that is not known."""
 
     kernel: str
     kind: str
@@ -226,7 +226,6 @@ class KernelCosts:
     flops: int = 0
     read: int = 0
     written: int = 0
-    us: float = 0.0
     bound_us: float = 0.0
 
 
@@ -236,15 +235,15 @@ def launched(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def kernel_costs(rows: Sequence[Mapping[str, Any]]) -> list[KernelCosts]:
-    """Of the rows of steps: the kernels, those that take most first; where there are no times, those that move most."""
+    """Of the rows of steps: the kernels, those that move most first."""
     found: dict[str, KernelCosts] = {}
     for r in rows:
         k = found.setdefault(r["kernel"], KernelCosts(r["kernel"], r["kind"]))
         k.steps.append(r["step"])
         k.labels[r["label"] or r["kind"]] = None
         k.flops, k.read, k.written = k.flops + r["flops"], k.read + r["bytes_read"], k.written + r["bytes_written"]
-        k.us, k.bound_us = k.us + r.get("warm_us", 0.0), k.bound_us + r.get("bound_us", 0.0)
-    return sorted(found.values(), key=lambda k: (-k.us, -k.read - k.written))
+        k.bound_us += r.get("bound_us", 0.0)
+    return sorted(found.values(), key=lambda k: -k.read - k.written)
 
 
 PYTHON = "python"

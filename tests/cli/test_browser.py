@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 
 from graphfuse.cli import main
 from models import bert_base
+from tests.cli.traced_gpu import SLOWEST, traced_bert, traced_page
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 pytestmark = [pytest.mark.full, pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")]
@@ -26,6 +27,8 @@ const row = document.querySelector("details.k");
 seen.before = all("li", row).filter(isShown).length;
 row.querySelector("summary").click();
 seen.reasons = all("li", row).filter(isShown).map(e => e.textContent);
+seen.cells = all("summary i", row).slice(0, all(".k.head i").length).map(e => e.textContent.trim());
+seen.body = row.querySelector("div > p").innerText;
 seen.texts = all("details > summary", row).map(e => e.textContent);
 const link = row.querySelector("li a");
 link?.click();
@@ -154,6 +157,22 @@ def test_a_page_is_whole_and_leads_on(tmp_path, make, more):
     assert seen["before"] == 0 and seen["reasons"], "a click leads to the neighbours"
     assert seen["neighbour"] in (True, None), "and another to the neighbour's own row"
     assert seen["first"] in seen["found"] and seen["grew"] > 1.3
+
+
+def test_the_slowest_kernel_of_a_gpu_is_the_first_and_leads_on(tmp_path, monkeypatch):
+    artifact, library = traced_bert(tmp_path, monkeypatch)
+    text = traced_page(artifact, tmp_path)
+    assert len(text.encode()) <= 500_000
+    seen = looked_at(text, tmp_path)
+    assert seen["outside"] == [] and seen["wide"] <= 0 and seen["fetched"] == 0
+    took = library.known[SLOWEST]["took"]
+    assert seen["cells"][:3] == [SLOWEST, "reduction", "2"] and seen["cells"][4:7] == [f"{2 * took / 1e3:.1f} us"] * 3
+    assert seen["cells"][-1] == "168"
+    assert "A thread takes 168 registers and 64 B of local memory, a block 3.0 KiB of shared memory." in seen["body"]
+    reads, *readers = seen["reasons"]
+    assert reads.startswith("reads contraction_3 f32[") and ": a reduction does not follow a contraction" in reads
+    assert any(r.startswith("is read by contraction_0 ") for r in readers) and seen["neighbour"]
+    assert SLOWEST in seen["found"] and seen["grew"] > 1.3
 
 
 def test_a_page_needs_no_script(tmp_path):

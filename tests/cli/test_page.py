@@ -17,10 +17,11 @@ from graphfuse.cli.html import PAGE_BYTES
 from graphfuse.cli.html_code import MOST_ASSEMBLED, assembly, edge_types
 from graphfuse.cli.html_graph import layered, layers, representatives
 from graphfuse.cli.html_kernels import NO_BODY, KernelRows, Made
-from graphfuse.cli.html_text import Anchors, short
+from graphfuse.cli.html_text import Anchors, ending, short, us_text
 from graphfuse.runtime import gfx
-from graphfuse.runtime.report import edges, kernel_costs
+from graphfuse.runtime.report import edges, kernel_costs, launched, report
 from models import bert_base
+from tests.cli.traced_gpu import DIMS, PEAKS, SLOWEST, traced_bert, traced_page
 from tests.runtime.sample import executable
 
 
@@ -74,8 +75,8 @@ def test_a_page_is_well_formed_and_fetches_nothing(artifact, tmp_path):
     assert len([*classed(page, "a", "box"), *classed(page, "g", "box")]) == 4 + 2 + 2
     assert len(edges(gfx.load(artifact))) == 9
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "") and "src=" not in text and "url(#a)" in text
-    assert "first run" not in text  # an artifact is code, which is not run to be looked at
-    assert "first run" in page_of(artifact, tmp_path, "--profile")
+    assert "A run takes" not in text  # an artifact is code, which is not run to be looked at
+    assert "A run takes" in page_of(artifact, tmp_path, "--profile")
 
 
 def test_rows_begin_with_the_slowest_and_hold_neighbours_reasons_and_code(products, tmp_path):
@@ -84,7 +85,7 @@ def test_rows_begin_with_the_slowest_and_hold_neighbours_reasons_and_code(produc
     rows = classed(page, "details", "k")
     names = [r.getElementsByTagName("b")[0].firstChild.data for r in rows]
     assert sorted(names) == ["contraction_0", "contraction_1", "reduction_0"]
-    times = [float(r.getElementsByTagName("i")[7].firstChild.data.split()[0]) for r in rows]
+    times = [float(r.getElementsByTagName("i")[4].firstChild.data.split()[0]) for r in rows]
     assert times == sorted(times, reverse=True) and times[-1] > 0
     second = rows[names.index("contraction_1")].toxml()
     assert "From second." in second and "first + positive" in rows[names.index("contraction_0")].toxml()
@@ -93,6 +94,42 @@ def test_rows_begin_with_the_slowest_and_hold_neighbours_reasons_and_code(produc
     assert re.search(r"is read by <a [^>]*>reduction_0</a> f32\[batch, 8\]: ", second)
     places = {d.getAttribute("id") for d in page.getElementsByTagName("div")} - {""}
     assert {a.getAttribute("href")[1:] for a in page.getElementsByTagName("a")} == places and len(places) == 3
+
+
+def test_figures_of_a_gpu_are_those_of_its_profile(tmp_path, monkeypatch):
+    artifact, library = traced_bert(tmp_path, monkeypatch)
+    text = traced_page(artifact, tmp_path)
+    launches = launched(report(gfx.load(artifact), DIMS)["steps"])
+    took = {k.kernel: len(k.steps) * library.known[k.kernel]["took"] / 1e3 for k in kernel_costs(launches)}
+    rows = [[i.firstChild for i in r.getElementsByTagName("i")] for r in classed(parsed(text), "details", "k")]
+    assert [r[0].firstChild.data for r in rows] == sorted(took, key=lambda name: -took[name])
+    assert rows[0][0].firstChild.data == SLOWEST != kernel_costs(launches)[0].kernel
+    assert [r[4].data for r in rows] == [f"{took[r[0].firstChild.data]:.1f} us" for r in rows]
+    assert [int(r[11].data) for r in rows] == [library.known[r[0].firstChild.data]["registers"] for r in rows]
+    for kernel in kernel_costs(launches):
+        row = next(r for r in rows if r[0].firstChild.data == kernel.kernel)
+        moved, us = kernel.read + kernel.written, took[kernel.kernel]
+        bound = sum(
+            PEAKS.bound_us(r["bytes_read"] + r["bytes_written"], r["flops"])
+            for r in launches
+            if r["kernel"] == kernel.kernel
+        )
+        assert row[7].nextSibling.data == f"{100 * us / sum(took.values()):.1f} %"
+        assert (row[8].data, row[9].data) == (f"{kernel.flops / us / 1e6:.1f}", f"{moved / us / 1e3:.1f}")
+        assert row[10].data == us_text(bound)
+    span, idle = sum(took.values()) + 0.05 * (len(launches) - 1), 0.05 * (len(launches) - 1)
+    said = f"{span:.1f} us from the first to the last, {idle:.2f} us idle, 0.00 us overlapped."
+    assert f"Launches were measured by CUPTI: {said}" in text
+    hottest = re.findall(r'<a href="#(k\d+)" class="box \w+" transform="[^"]*" style="--h:0.80">', text)
+    assert set(hottest) == {"k0"}, "the slowest kernel's row"
+
+
+def test_events_measure_a_gpu_without_cupti(tmp_path, monkeypatch):
+    artifact, library = traced_bert(tmp_path, monkeypatch)
+    library.results["cuptiActivityEnable"] = 35
+    text = traced_page(artifact, tmp_path)
+    assert "Launches were measured by events, each by itself: CUPTI cannot be used: the driver lets" in text
+    assert "<i>registers</i>" not in text and "<i>p99</i>" in text
 
 
 def test_what_goes_along_edges_is_what_regions_make(tmp_path):
@@ -145,11 +182,13 @@ def test_layers_are_one_box_and_all_boxes_are_a_click_away(tmp_path):
     assert whole - folded == 7 and "2 x 7 launches" in text and "contraction_0 × 2<" in graphs[0]
 
 
-def test_kernels_are_in_the_order_of_what_all_their_launches_take():
-    row = {"kind": "", "label": "n", "flops": 1, "bytes_read": 1, "bytes_written": 1, "bound_us": 1.0}
-    steps = [{"step": i, "kernel": k, "warm_us": us, **row} for i, (k, us) in enumerate([("a", 5), ("b", 3), ("b", 4)])]
+def test_kernels_are_in_the_order_of_what_all_their_launches_move():
+    row = {"kind": "", "label": "n", "flops": 1, "bytes_written": 1, "bound_us": 1.0}
+    steps = [
+        {"step": i, "kernel": k, "bytes_read": n, **row} for i, (k, n) in enumerate([("a", 5), ("b", 3), ("b", 4)])
+    ]
     b, a = kernel_costs(steps)
-    assert (b.kernel, b.steps, b.us, b.flops, a.kernel) == ("b", [1, 2], 7.0, 2, "a")
+    assert (b.kernel, b.steps, b.bound_us, b.flops, a.kernel) == ("b", [1, 2], 2.0, 2, "a")
 
 
 def test_texts_that_would_make_a_page_too_large_are_left_out():
@@ -203,6 +242,7 @@ def test_boxes_stand_below_what_they_read():
 
 
 def test_texts_are_cut_by_the_columns_that_they_take():
+    assert [ending(t, 4) for t in ("abcd", "abcde", "x漢字")] == ["abcd", "…cde", "…字"]
     assert [short(t, 4) for t in ("abcd", "abcde", "漢字", "漢字x", "")] == ["abcd", "abc…", "漢字", "漢…", ""]
 
 

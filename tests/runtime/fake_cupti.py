@@ -24,7 +24,10 @@ COPY_BYTES = 96
 
 
 class FakeCupti:
-    """The library. `begin` and `took` say when the next launch begins behind the end of the last, and its ns."""
+    """The library. `begin` and `took` say when the next launch begins behind the end of the last, and its ns.
+
+    `known` has by a kernel's name what else its records have than others, as keywords of `ran`.
+    """
 
     def __init__(self, version: int = 130001) -> None:
         self.version, self.results = version, {}
@@ -32,6 +35,7 @@ class FakeCupti:
         self.records: list[bytes] = []
         self.launched = 0
         self.clock, self.begin, self.took, self.dropped = 1000, 50, 200, 0
+        self.known: dict[str, dict[str, int]] = {}
         self._names: dict[str, ctypes.Array] = {}
         self._functions = {}
         signatures = {
@@ -70,7 +74,8 @@ class FakeCupti:
                 work()
                 if len(driver.reports) > before and self.launched == seen:  # not a graph, whose launches were
                     self.launched += 1
-                    self.ran(driver.reports[-1][0])
+                    name = driver.reports[-1][0]
+                    self.ran(name, **self.known.get(name, {}))
 
             do(stream, working)
 
@@ -81,16 +86,16 @@ class FakeCupti:
         driver._do, driver.copy = watched, copied
         return self
 
-    def _next(self):
+    def _next(self, took=None):
         start = self.clock + self.begin
-        self.clock = start + self.took
+        self.clock = start + (self.took if took is None else took)
         return start, self.clock
 
-    def ran(self, name, registers=40, shared=(1024, 512), local=0):
+    def ran(self, name, registers=40, shared=(1024, 512), local=0, took=None):
         if CONCURRENT_KERNEL not in self.enabled:
             return
         chars = self._names.setdefault(name, ctypes.create_string_buffer(name.encode()))
-        start, end = self._next()
+        start, end = self._next(took)
         record = KernelRecord(
             kind=CONCURRENT_KERNEL, registers=registers, start=start, end=end, static_shared=shared[0],
             dynamic_shared=shared[1], local=local, name=ctypes.addressof(chars),
