@@ -83,10 +83,22 @@ def stages(func: Func, target: Target, options: Options, choose: Choose | None =
     with timing() as more:
         regions = run(regions, launch_passes(target, options), "launches")
     seconds.update(more)
+    ledger += _launched_together(regions)
     shared = sharing.get()
     if shared is not None:
         regions = _named(regions, backend, options, shared)
     return _lowered(func, regions, ledger, seconds, backend, options, shared)
+
+
+def _launched_together(regions: Func) -> list[Decision]:
+    """Kernels that became one launch, by what they begin with."""
+    joined = [op for op in regions_of(regions.body) if op.attrs["kind"] == graph.TOGETHER]
+    parts = [(op, part) for op in joined for part in regions_of(op.body)]
+    return [
+        Decision(graph.TOGETHER, part.loc.short, fused=True, reason="", begins=op.loc.short)
+        for op, part in parts
+        if op.loc and part.loc
+    ]
 
 
 def _named(regions: Func, backend: Backend, options: Options, shared: Sharing) -> Func:

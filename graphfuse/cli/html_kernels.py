@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphfuse.cli.common import NO_REASON, nbytes_text
 from graphfuse.cli.html_text import Anchors, ending, escape, folded, short, us_text, within
-from graphfuse.runtime.report import Edge, KernelCosts
+from graphfuse.runtime.report import PYTHON, Edge, KernelCosts
 
 if TYPE_CHECKING:
     from graphfuse.cli.profile import Profiled
@@ -148,6 +148,7 @@ def _bodies(
 ) -> Iterator[str]:
     """What each kernel comes from, and is next to, with the reason why that is not in it; each reason once."""
     of_step: dict[Name, str] = {r["step"]: r["kernel"] for r in facts["steps"]}
+    kinds: dict[Name, str] = {r["step"]: r["kind"] for r in facts["steps"]}
     grids: dict[str, dict[str, None]] = {}
     for r in facts["steps"]:
         grids.setdefault(r["kernel"], {})[str(r["grid"])] = None
@@ -163,7 +164,10 @@ def _bodies(
         told: dict[str, dict[str, None]] = {}
         for verb, other, edge in (e for s in k.steps for e in ends.get(s, ())):
             a, b = edge
-            why = reasons.between(operators[a], operators[b]) if isinstance(a, int) and isinstance(b, int) else ""
+            why = ""
+            if isinstance(a, int) and isinstance(b, int):
+                python = next((of_step[s] for s in edge if kinds[s] == PYTHON), "")
+                why = f"Python runs {python}" if python else reasons.between(operators[a], operators[b])
             shown = anchors.link(of_step[other]) if other in of_step else escape(str(other))
             told.setdefault(why, {})[f"{verb} {shown} {escape(made.types[edge])}".rstrip()] = None
         items = [

@@ -246,6 +246,8 @@ def kernel_costs(rows: Sequence[Mapping[str, Any]]) -> list[KernelCosts]:
     return sorted(found.values(), key=lambda k: -k.read - k.written)
 
 
+TOGETHER = "together"
+"""The kind of launches that are several kernels' (`dialects.graph`)."""
 PYTHON = "python"
 """What runs the operators of a host program, beside kernels, and the kind of their steps."""
 
@@ -263,6 +265,10 @@ def kernel_operators(executable: Executable) -> list[tuple[str, list[str]]]:
             group[str(d.get("consumer"))] = None
         # an operator may be several kernels, such as a copy and a product: of these, its group is one
         fused = {(name.partition(" ")[0], operator): list(g) for name, g in groups.items() for operator in g}
+        own = {operator: ops for (kind, operator), ops in fused.items() if kind != TOGETHER}
+        for (kind, operator), members in fused.items():
+            if kind == TOGETHER:
+                fused[kind, operator] = list(dict.fromkeys(o for m in members for o in own.get(m, [m])))
         kinds = {k.name: k.kind for k in part.kernels}
         steps = [step for _, step in part.plan.walk()]
         out += [(s.kernel, fused.get((kinds[s.kernel], s.label), [s.label or kinds[s.kernel]])) for s in steps]

@@ -120,6 +120,9 @@ def test_figures_of_a_gpu_are_those_of_its_profile(tmp_path, monkeypatch):
     span, idle = sum(took.values()) + 0.05 * (len(launches) - 1), 0.05 * (len(launches) - 1)
     said = f"{span:.1f} us from the first to the last, {idle:.2f} us idle, 0.00 us overlapped."
     assert f"Launches were measured by CUPTI: {said}" in text
+    (together,) = (r.toxml() for r in classed(parsed(text), "details", "k") if "<b>together_0</b>" in r.toxml())
+    assert "From node_Cast + node_Sub + node_Mul + node_embeddings.Gather_1 + " in together
+    assert re.search("is read by <a [^>]*>reduction_0</a> [^<]*: shapes differ: ", together)
     hottest = re.findall(r'<a href="#(k\d+)" class="box \w+" transform="[^"]*" style="--h:0.80">', text)
     assert set(hottest) == {"k0"}, "the slowest kernel's row"
 
@@ -256,5 +259,5 @@ def test_host_code_has_edges_between_its_steps(tmp_path):
     made = graphfuse.compile(model).executable
     assert edges(made) == [("input x", 0), (0, 1), (1, 2), (2, "output y")]
     text = page_of(model, tmp_path)
-    assert "is read by <a" in text and ">NonZero</a>" in text
+    assert re.search("is read by <a [^>]*>NonZero</a>: Python runs NonZero", text)
     assert MOST_ASSEMBLED and assembly(made, ["NonZero"]) == {}
