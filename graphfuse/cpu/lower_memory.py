@@ -194,12 +194,12 @@ def make_view(kernel: Kernel, op: Op, type_: Tile, limits: Sequence[Value]) -> V
 def lower_load_view(kernel: Kernel, op: Op) -> None:
     """Vectors where the last dim is dense, one scalar where it does not move, else element by element."""
     view = make_view(kernel, op, tile_of(op.result), op.operands[2:])
-    if op.result in kernel.deferred:
-        kernel.views[op.result] = view
-        return
     ahead = attr_int(op, "ahead", 0)
     if ahead and view.shape and view.strides[-1] == 1:
         _prefetch(kernel, view, ahead)
+    if op.result in kernel.deferred:
+        kernel.views[op.result] = view
+        return
     kernel.set(op, load_tile(kernel, view, attr_number(op, "other")))
 
 
