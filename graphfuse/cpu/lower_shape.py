@@ -188,6 +188,9 @@ def lower_reduce(kernel: Kernel, op: Op) -> None:
     if axis < len(tile.shape) - 1:
         kernel.set(op, [float_to_float(kernel, v, wide, elem) for v in _reduce_rows(tile, axis, combine)])
         return
+    if (vectors := _reduce_together(kernel, tile, combine)) is not None:
+        kernel.set(op, [float_to_float(kernel, v, wide, elem) for v in vectors])
+        return
     rows = [_reduce_row(kernel, tile, tile.row(r), kind, combine) for r in range(tile.rows)]
     kernel.set_elements(op, [float_to_float(kernel, v, wide, elem) for v in rows])
 
@@ -222,6 +225,41 @@ def _reduce_row(
         total = part if total is None else combine(total, part)
     assert total is not None, "a row is not empty"
     return total
+
+
+def _reduce_together(kernel: Kernel, tile: TileValue, combine: Callable[[Reg, Reg], Reg]) -> list[Reg] | None:
+    """The vectors of the results of several rows, by halves of two rows at once; None where a row has padding.
+
+    Each element is what `_reduce_row` makes: the halves are the same, and two rows' lie in one register.
+    """
+    full = {s.valid for s in tile.spans} | {s.width for s in tile.spans}
+    spans = kernel.spans(tile.shape[:-1])
+    if len(full) > 1 or spans[0].valid == 1 or max(s.width for s in spans) > tile.spans[0].width:
+        return None
+    totals = [tree(list(tile.row(r)), combine) for r in range(tile.rows)]
+    return [
+        _halve_together(kernel, totals[first + s.start : first + s.start + s.valid], combine)
+        for first in range(0, tile.rows, tile.shape[-2])
+        for s in spans
+    ]
+
+
+def _halve_together(kernel: Kernel, rows: list[Reg], combine: Callable[[Reg, Reg], Reg]) -> Reg:
+    """`halve` of each of at most as many rows as one has lanes, side by side; the last fills lanes that are left."""
+    size = width_of(rows[0].type)
+    while size > 1:
+        size //= 2
+        if len(rows) % 2 and len(rows) > 1:
+            rows = [*rows, rows[-1]]
+        rows = [_halves(kernel, rows[i : i + 2], size, combine) for i in range(0, len(rows), 2)]
+    return rows[0]
+
+
+def _halves(kernel: Kernel, vectors: Sequence[Reg], size: int, combine: Callable[[Reg, Reg], Reg]) -> Reg:
+    """The upper `size` lanes of every two times as many onto the lower, of one vector or two as one."""
+    a, b = vectors[0], vectors[1] if len(vectors) > 1 else None
+    low = [i for i in range(len(vectors) * width_of(a.type)) if not i & size]
+    return combine(kernel.shuffle(a, b, low), kernel.shuffle(a, b, [i + size for i in low]))
 
 
 def _fill(kernel: Kernel, v: Reg, valid: int, kind: str, elem: Scalar) -> Reg:

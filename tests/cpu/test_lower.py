@@ -250,7 +250,7 @@ def test_movement(op: str, source: str, result: str, elem: str) -> None:
 
 @pytest.mark.some(12)
 @pytest.mark.parametrize("kind", ["sum", "prod", "max", "min", "any", "all"])
-@pytest.mark.parametrize("shape", [(37,), (1,), (5, 19), (3, 64), (2, 3, 7)])
+@pytest.mark.parametrize("shape", [(37,), (1,), (5, 19), (3, 64), (2, 3, 7), (17, 16), (2, 5, 32)])
 def test_reduce(kind: str, shape: tuple[int, ...]) -> None:
     for elem in ["bool"] if kind in ("any", "all") else ["f32", "f16", "i8", "u64", "f64"]:
         for axis in range(len(shape)):
@@ -276,6 +276,30 @@ func @k(%a: ptr<{elem}>, %o: ptr<{elem}>) {{grid = 1}} {{
 }}
 """
             check(text, [x, out], tolerance=64, targets=TARGETS[:2])
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 16, 17])
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_are_summed_alike_however_many_there_are(rows: int, target: Target) -> None:
+    """Neighbouring vectors first, then halves of what they make."""
+    lanes = target.vector_bytes // 4
+    n = 2 * lanes
+    text = f"""
+func @k(%a: ptr<f32>, %o: ptr<f32>) {{grid = 1}} {{
+  %zero = block.const() {{elem = i64, value = 0}} : i64
+  %x = block.load_view(%a, %zero) {{shape = [{rows}, {n}], strides = [{n}, 1]}} : tile<{rows}x{n}xf32>
+  %s = block.reduce(%x) {{axis = 1, kind = "sum"}} : tile<{rows}xf32>
+  block.store_view(%o, %zero, %s) {{strides = [1]}}
+  return()
+}}
+"""
+    x, out = np.random.default_rng(rows).standard_normal((rows, n), np.float32), np.zeros(rows, np.float32)
+    run(parse(text), lower([parse(text)], target), [x, out], {})
+    left = x[:, :lanes] + x[:, lanes:]
+    while lanes > 1:
+        lanes //= 2
+        left = left[:, :lanes] + left[:, lanes:]
+    np.testing.assert_array_equal(out, left[:, 0])
 
 
 @pytest.mark.some(38)
@@ -411,6 +435,21 @@ def test_each_line_ahead_is_asked_for_once(ahead: int, elem: str, stride: int, n
     func = parse(ahead_text(ahead, elem, stride))
     text = emit_assembly(lower([func], Target.parse("cpu:x86-64-v4")))
     assert text.count("prefetch") == text.count(name) == count
+
+
+def test_factors_that_are_read_where_they_are_multiplied_are_asked_for_too() -> None:
+    text = """
+func @k(%a: ptr<f32>, %b: ptr<f32>, %o: ptr<f32>) {grid = 1} {
+  %z = block.const() {elem = i64, value = 0} : i64
+  %s = block.const() {elem = f32, shape = [3, 32], value = 0.0} : tile<3x32xf32>
+  %x = block.load_view(%a, %z) {shape = [3, 4], strides = [4, 1]} : tile<3x4xf32>
+  %y = block.load_view(%b, %z) {ahead = 512, shape = [4, 32], strides = [32, 1]} : tile<4x32xf32>
+  %d = block.dot(%x, %y, %s) : tile<3x32xf32>
+  block.store_view(%o, %z, %d) {strides = [32, 1]}
+  return()
+}
+"""
+    assert emit_assembly(lower([parse(text)], Target.parse("cpu:x86-64-v4"))).count("prefetcht0") == 8
 
 
 def test_other_architectures_have_a_prefetch_too() -> None:
