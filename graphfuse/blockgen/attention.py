@@ -1,7 +1,8 @@
 """Emits attention: scores, softmax and the second contraction for a block of query rows; scores never leave the core.
 
     for (batch, head) and block of queries:
-      keys packed once as [depth, key] panels; for few queries they stay as they lie, and scores are sums along depth
+      keys packed once as [depth, key] panels; for few queries they stay as they lie, each is read once for all queries,
+        and scores are sums along depth
       for tile of query rows:
         z = pointwise(q @ k') tile by tile        -> program-local rows
         row reductions over z (max, sum of exp)   -> scalars; the exponentials stay in program-local rows
@@ -31,9 +32,9 @@ from graphfuse.ir.core import Func, Op, Value, made_of
 from graphfuse.ir.types import I64
 from graphfuse.symbolic import Dim, ceildiv, floordiv, product, sym
 
-FEW_ROWS = 4
-"""Query rows that do not repay packing the keys, if their number is known; fewer, if it is not: by hand, 1,024 keys of
-64 f32."""
+FEW_ROWS = 8
+"""Query rows that do not repay packing the keys, if their number is known; fewer than half, if it is not, as each then
+reads the keys: by hand, 1,024 keys of 64 and 128 f32 and bf16."""
 QUERY_BLOCK = 128
 """Query rows of one program at most, in whole tiles: enough to repay packing the keys."""
 
@@ -127,7 +128,7 @@ class AttentionKernel:
         elif isinstance(self.rows, int):
             few(self.rows)
         else:
-            are_few = kernel.ev.emit(block.lt, kernel.ev.index(self.rows), kernel.ev.const(FEW_ROWS, I64))
+            are_few = kernel.ev.emit(block.lt, kernel.ev.index(self.rows), kernel.ev.const(FEW_ROWS // 2, I64))
             kernel.ev.branch(are_few, lambda: few(1), lambda _: many())
         depth = product(self.roles.scores.depth)
         total = positions(self.shape) * depth
@@ -231,41 +232,45 @@ class AttentionKernel:
         self.kernel.read_rows_ahead(read, keys[-1], value[-1], shape_of(output.result)[-1])
 
     def _sum_scores(self, row: Dim, height: int, to: Staged) -> None:
-        """Scores, one row after the other."""
-        self.kernel.ev.loop("r", height, lambda i, _: self._sum_row(row + i, to))
-
-    def _sum_row(self, row: Dim, to: Staged) -> None:
-        """Scores of one row by a vector of keys at a time: products along depth, then their sums."""
+        """Scores of all rows by a few keys at a time, which are read once: products along depth, then their sums."""
         kernel, ev, work, n = self.kernel, self.kernel.ev, self.roles.scores, self.lanes
         elem = accumulator(self.elem)
         (depth,) = work.depth
-        rows, of_lane = lane_over(kernel.space, 1, row)
+        rows, row = lane_over(kernel.space, height, row)
+        beside = min(n, max(2, _power_below(kernel.machine.registers * 3 // 4 // height)))
+        shape = (height, beside, n)
 
-        def some(t: Dim, _: Carried) -> None:
-            lanes, key = column_lane(kernel, self.keys, n, t * n)
+        def some(lanes: Lane, key: Dim) -> None:
             index = self._index(row, key)
 
             def step(c: Dim, carried: Carried) -> list[Value]:
                 along, k = lane_over(kernel.space, n, c * n)
-                with ev.lanes_as(lanes, along):
+                with ev.lanes_as(rows, lanes, along):
                     factors = (
                         ev.value(work.lhs, work.lhs_at(index, (k,))),
                         ev.value(work.rhs, work.rhs_at(index, (k,))),
                     )
-                    a, b = (ev.shaped(ev.cast(v, elem), (n, n)) for v in factors)
+                    a, b = (ev.shaped(ev.cast(v, elem), shape) for v in factors)
                 return [ev.emit(block.add, carried[0], ev.emit(block.mul, a, b))]
 
-            (total,) = ev.loop("c", floordiv(depth, n), step, (ev.const(0.0, elem, (n, n)),))
-            sums = ev.emit(block.reshape, ev.emit(block.reduce, total, axis=1, kind="sum"), shape=(1, n))
-            self._stage(sums, self._index(of_lane, key), rows, lanes, to)
+            (total,) = ev.loop("c", floordiv(depth, n), step, (ev.const(0.0, elem, shape),))
+            self._stage(ev.emit(block.reduce, total, axis=2, kind="sum"), index, rows, lanes, to)
 
-        ev.loop("q", ceildiv(self.keys, n), some)
+        def all_there(t: Dim, _: Carried) -> None:
+            some(*lane_over(kernel.space, beside, t * beside))
+
+        def some_there(t: Dim, _: Carried) -> None:
+            some(*lane_over(kernel.space, beside, t * beside, self.keys - t * beside))
+
+        whole = floordiv(self.keys, beside)
+        ev.loop("q", whole, all_there)
+        ev.loop("q", ceildiv(self.keys, n) * (n // beside), some_there, start=whole)  # whole vectors are read again
 
     def _are_summed(self) -> bool:
         """Whether scores of few rows are sums of whole vectors along depth."""
         depth = self.roles.scores.depth
         is_whole = len(depth) == 1 and isinstance(depth[0], int) and depth[0] % self.lanes == 0
-        return is_whole and accumulator(self.elem).is_float and self._turned() > 0
+        return is_whole and self.keys != 1 and accumulator(self.elem).is_float and self._turned() > 0
 
     def _stage(self, scores: Value, index: Index, rows: Lane, lanes: Lane, to: Staged) -> None:
         """Take a tile of scores through the pointwise ops before the first reduction, and store it locally."""
@@ -324,7 +329,7 @@ class AttentionKernel:
         columns = shape_of(self.roles.output.result)[-1]
         width, rest = 2 * self.lanes, 0
         if isinstance(columns, int):  # panels about alike, and a last one of its own: masked loads of halves are slow
-            most = max(2, 8 // height)  # sums that do not wait for each other
+            most = max(2, self.kernel.machine.registers // 2 // height)  # sums that do not wait for each other
             panels = max(1, -(-columns // (most * self.lanes)))
             width = _width(columns, max(1, -(-columns // (panels * self.lanes))), self.lanes)
             rest = columns % width
@@ -344,6 +349,11 @@ class AttentionKernel:
         step = next((k for k in (4, 2) if isinstance(self.keys, int) and self.keys % k == 0), 1)
         acc = accumulate(kernel, work, index, rows, lanes, Depth((self.keys,), lambda at: at, step))
         store_results(kernel, work, index, (rows, lanes), acc)
+
+
+def _power_below(most: int) -> int:
+    """The largest power of two that is no more; 1 for 0."""
+    return 1 << (max(1, most).bit_length() - 1)
 
 
 def _width(extent: Dim, vectors: int, lanes: int) -> int:

@@ -422,7 +422,8 @@ ATTENTION = (
     *(attention(f"values_in_unequal_panels_{elem}", "1", "(q)", "21", 2, 8, dims="q in 1..16",
                 sizes=over("q", values=(1, 2, 5)), elem=elem, values=197) for elem in ("f32", "f16")),
     *(attention(f"so_many_queries_{q}_{elem}", "2", q, "37", 2, 48, MASK, f", mask: 1x1x1x37x{elem}", elem=elem)
-      for q in ("1", "4") for elem in ("f32", "bf16", "f16")),
+      for q in ("1", "4", "7") for elem in ("f32", "bf16", "f16")),
+    attention("few_of_many_keys", "2", "3", "(k)", 2, 32, dims="k in 1..512", sizes=over("k", values=(1, 16, 37))),
     attention("narrow_values", "1", "9", "21", 2, 8, values=5),
     attention("one_value", "2", "6", "21", 2, 8, values=1,
               end="r = reshape(o) {shape = [2, 6, 2]}; z = neg(r); return(z)"),
