@@ -23,11 +23,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from graphfuse.blockgen import packed_product
 from graphfuse.blockgen.access import Accesses, Merged, Walk, as_index, dim_names, merged_index
 from graphfuse.blockgen.blocks import PACKED_PANELS, PACKED_ROWS, places_of, products_per_ns, program_of
 from graphfuse.blockgen.evaluate import Lane, Leaf, accumulator, lane_over
 from graphfuse.blockgen.index import Index, coefficient, strides_of
-from graphfuse.blockgen.kernel import Kernel, element_of, positions
+from graphfuse.blockgen.kernel import Kernel, element_of, is_view, positions
 from graphfuse.blockgen.loops import Carried, digits, for_row_tiles, nest, programs
 from graphfuse.blockgen.moved_bytes import RowSums, flips_signs, move_bytes, move_words, other_kind
 from graphfuse.blockgen.movement import shape_of
@@ -66,7 +67,7 @@ from graphfuse.blockgen.words import (
     words_of,
 )
 from graphfuse.dialects import block, graph
-from graphfuse.ir.core import Func, Op, Trait, Value, attr_number, dims_of, tile_of
+from graphfuse.ir.core import Func, Value, dims_of, tile_of
 from graphfuse.ir.types import BF16, I32, Scalar
 from graphfuse.symbolic import (
     Dim,
@@ -85,7 +86,9 @@ from graphfuse.symbolic import (
 
 def emit(kernel: Kernel) -> Func:
     """The contraction of the region with its epilogue."""
-    (op,) = (op for op in kernel.body.ops if op.kind in (graph.contract, graph.conv))
+    (op,) = (op for op in kernel.body.ops if op.kind in (graph.contract, graph.contract_packed, graph.conv))
+    if op.kind is graph.contract_packed:
+        return packed_product.emit(kernel, op)
     work = product_of(op)
     fours = in_fours(work)
     return ContractionKernel(kernel, fours or work, in_fours=fours is not None).emit()
@@ -711,21 +714,3 @@ SLAB_ROWS = 56
 """Rows from which on a slab of a panel is read often enough to be kept in the first-level cache: four tiles of 14."""
 SLAB_BYTES = 1024
 """Of a column of a slab: 256 steps of f32, of which 32 columns are a first-level cache."""
-
-
-def pads_zeros(op: Op) -> bool:
-    """Whether it puts zeros around a tensor."""
-    constant = op.kind is graph.pad and op.attrs.get("mode", "constant") == "constant"
-    return constant and attr_number(op, "value") == 0
-
-
-def is_view(value: Value, kernel: Kernel, *, padded: bool = False) -> bool:
-    """Whether `value` is memory seen through movement ops only; `padded`: maybe with zeros around it."""
-    while value not in kernel.ev.leaves:
-        op = value.owner
-        if not isinstance(op, Op) or not op.has(Trait.MOVEMENT) or len(op.operands) != 1:
-            return False
-        if op.kind is graph.pad and not (padded and pads_zeros(op)):
-            return False
-        value = op.operands[0]
-    return True

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphfuse.blockgen.access import Accesses, Walk, as_index, dim_names, merged_index
-from graphfuse.blockgen.contraction import ContractionKernel, is_view
+from graphfuse.blockgen.contraction import ContractionKernel
 from graphfuse.blockgen.evaluate import Lane, accumulator
 from graphfuse.blockgen.gpu_axis_reduction import AxisReduction, Terms
 from graphfuse.blockgen.gpu_epilogue_cost import epilogue_ns
@@ -39,7 +39,7 @@ from graphfuse.blockgen.gpu_tiles import (
 from graphfuse.blockgen.gpu_vector_walk import Rows, VectorWalk, Way, is_whole, ways
 from graphfuse.blockgen.gpu_wgmma_tile import ROWS, STEP_BYTES, Product
 from graphfuse.blockgen.index import Index, coefficient, reshape_index, unravel
-from graphfuse.blockgen.kernel import Kernel, element_of, positions
+from graphfuse.blockgen.kernel import Kernel, element_of, is_view, positions
 from graphfuse.blockgen.loops import Carried, digits, live_or, programs
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import of_one_element, product_of, store_results

@@ -15,9 +15,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphfuse.blockgen.access import Accesses
-from graphfuse.blockgen.contraction import is_view, pads_zeros
 from graphfuse.blockgen.index import Index, coefficient
-from graphfuse.blockgen.kernel import Kernel, element_of
+from graphfuse.blockgen.kernel import Kernel, element_of, is_view, pads_zeros
 from graphfuse.dialects import block
 from graphfuse.dialects.boxes import Axis, Box, Digit, Unboxed, Windows, atom_of, outer_axes
 from graphfuse.ir.core import Attr, Value

@@ -12,7 +12,7 @@ from graphfuse.blockgen.evaluate_ops import HANDLERS
 from graphfuse.blockgen.index import Index, IndexSpace, coefficient, reshape_index
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import control, graph
-from graphfuse.ir.core import Attr, Block, Func, Op, Params, Value, tensor_of
+from graphfuse.ir.core import Attr, Block, Func, Op, Params, Trait, Value, attr_number, tensor_of
 from graphfuse.ir.types import I64, Ptr, Scalar, Tensor
 from graphfuse.symbolic import Dim, product
 from graphfuse.targets.machine import Machine
@@ -138,3 +138,21 @@ def element_of(value: Value) -> Scalar:
 
 positions = product
 """How many elements a shape has."""
+
+
+def pads_zeros(op: Op) -> bool:
+    """Whether it puts zeros around a tensor."""
+    constant = op.kind is graph.pad and op.attrs.get("mode", "constant") == "constant"
+    return constant and attr_number(op, "value") == 0
+
+
+def is_view(value: Value, kernel: Kernel, *, padded: bool = False) -> bool:
+    """Whether `value` is memory seen through movement ops only; `padded`: maybe with zeros around it."""
+    while value not in kernel.ev.leaves:
+        op = value.owner
+        if not isinstance(op, Op) or not op.has(Trait.MOVEMENT) or len(op.operands) != 1:
+            return False
+        if op.kind is graph.pad and not (padded and pads_zeros(op)):
+            return False
+        value = op.operands[0]
+    return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphfuse.blockgen.pack_weights import pack_for_machine
+from graphfuse.blockgen.packed_product import packed_width
 from graphfuse.fusion.conv.pad_once import pad_once
 from graphfuse.fusion.conv.winograd import winograd
 from graphfuse.fusion.passes import ATTENTION, BYTES, CHANGES_ROUNDING, for_numerics
@@ -13,6 +14,7 @@ from graphfuse.fusion.products.repeat_cheap import repeat_cheap
 from graphfuse.fusion.products.search_rows import search_rows
 from graphfuse.fusion.products.split_long_sums import split_long_reductions
 from graphfuse.fusion.quantised.multiply_bytes import bytes_along_channels
+from graphfuse.fusion.quantised.pack_codes import pack_codes
 from graphfuse.ir.core import Func
 from graphfuse.ir.passes import Pass, passing
 from graphfuse.ir.types import scalar
@@ -33,9 +35,11 @@ def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:
     """What runs between import and partitioning (docs/numerics.md, docs/precision.md)."""
     numerics, precision = options.numerics, options.precision
     passes = for_numerics(numerics)
+    packed = pack_codes.given(width=packed_width(machine_of(target)))
+    first = (packed if p is pack_codes else p for p in BYTES if numerics != "strict" or p not in CHANGES_ROUNDING)
+    passes = (*first, *passes)
     if target.arch == "x86_64":  # which multiplies bytes four at a time
-        first = (p for p in BYTES if numerics != "strict" or p not in CHANGES_ROUNDING)
-        passes = (*first, *passes, bytes_along_channels)
+        passes = (*passes, bytes_along_channels)
     if precision != "f32":  # the transforms lose digits that halves lack
         passes = tuple(p for p in passes if p is not winograd)
     if numerics == "fast":

@@ -18,6 +18,7 @@ from graphfuse.codegen.kernel import PointerValue, memory_type
 from graphfuse.codegen.lowered import LoweredModule
 from graphfuse.cpu import (
     lower_dot,
+    lower_dot_bytes,
     lower_dot_words,
     lower_effects,
     lower_memory,
@@ -40,8 +41,8 @@ from graphfuse.targets import Target
 from graphfuse.targets.cpu import WORD_FEATURES, multiplies_words
 
 FAMILIES = (
-    arith, control, index, lower_dot, lower_dot_words, lower_effects, lower_memory, lower_moves, lower_scan,
-    lower_shape, lower_sort, pointers,
+    arith, control, index, lower_dot, lower_dot_bytes, lower_dot_words, lower_effects, lower_memory, lower_moves,
+    lower_scan, lower_shape, lower_sort, pointers,
 )  # fmt: skip
 """Modules that fill the tables of lowerings."""
 

@@ -20,8 +20,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphfuse.codegen.kernel import constant, integer, vector_type, width_of
-from graphfuse.cpu.kernel import Kernel, Span
+from graphfuse.cpu.kernel import Kernel, Span, lowers
 from graphfuse.cpu.lower_memory import View
+from graphfuse.dialects import block
+from graphfuse.ir.core import Op
 from graphfuse.ir.types import I32, Scalar
 from graphfuse.llvm.module import Reg
 
@@ -59,6 +61,15 @@ def multiply_in_fours(
             for j, factor in enumerate(factors):
                 out[i * n + j] = factor.multiply_add(splats[factor.width], out[i * n + j])
     return out
+
+
+@lowers(block.dot_bytes)
+def lower_dot_bytes(kernel: Kernel, op: Op) -> None:
+    """Vector by vector."""
+    unsigned, signed, sums = (kernel.tile(v).vectors for v in op.operands)
+    factors = [_Factor(kernel, x, (True, False)) for x in unsigned]
+    out = [f.multiply_add(a, acc) for f, a, acc in zip(factors, signed, sums, strict=True)]
+    kernel.set(op, out)
 
 
 def _lanes(kernel: Kernel, view: View, at: Reg, width: int) -> Reg:

@@ -518,6 +518,15 @@ def dot_words(a: Type, b: Type, acc: Type, *, elem: Scalar) -> Type:
     return tc
 
 
+@opdef("block.dot_bytes", Trait.PURE)
+def dot_bytes(a: Type, b: Type, acc: Type) -> Type:
+    """acc + the four products of the bytes of each word of a, unsigned, and of b, signed: all are tiles of i32."""
+    ta, tb, tc = _tile(a), _tile(b), _tile(acc)
+    if tc.elem != I32 or ta != tc or tb != tc:
+        raise VerifyError(f"expected words (i32) and sums of one shape, got {ta}, {tb} and {tc}")
+    return tc
+
+
 @opdef("block.reduce", Trait.PURE)
 def reduce(x: Type, *, axis: int, kind: str) -> Type:
     """Combine along `axis`, which disappears (a rank-1 tile gives a scalar).

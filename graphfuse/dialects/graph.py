@@ -13,8 +13,8 @@ from graphfuse.dialects.operands import axis_of, one_body, per_dim, positive, te
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Block, Op, Trait, Value, attr_ints, dims_of, opdef, walk
 from graphfuse.ir.dense import Dense
-from graphfuse.ir.types import BOOL, F32, F64, I64, Ptr, Scalar, Tensor, Type, listed
-from graphfuse.symbolic import Dim, Expr, floordiv, product, symbols
+from graphfuse.ir.types import BOOL, F32, F64, I8, I32, I64, Ptr, Scalar, Tensor, Type, listed
+from graphfuse.symbolic import Dim, Expr, floordiv, product, static, symbols
 
 MOVES = (Trait.PURE, Trait.MOVEMENT)
 
@@ -199,11 +199,12 @@ def window_size(size: Dim, window: int, stride: int, low: int, high: int, dilati
 
 
 @opdef("graph.contract", Trait.PURE)
-def contract(a: Type, b: Type, *, spec: str, elem: Scalar | None = None) -> Type:
+def contract(a: Type, b: Type, *, spec: str, elem: Scalar | None = None, may_quantise: bool = False) -> Type:
     """The batched dot product in Einstein's notation: `bmk,bkn->bmn` sums over `k`.
 
     Each letter is one dim; letters missing on the right are summed. Products and sums are made in `elem`
-    (default: the operands' element; f16 and bf16 accumulate in f32), which is the result's element.
+    (default: the operands' element; f16 and bf16 accumulate in f32), which is the result's element. With
+    `may_quantise`, `a` may be rounded to 8 bits, with a scale for each block of weights that are stored as integers.
     """
     ta, tb = tensor(a, "operand 0"), tensor(b, "operand 1")
     lhs, rhs, out = parse_spec(spec)
@@ -256,6 +257,41 @@ def contract_blocks(x: Type, q: Type, s: Type, *, spec: str) -> Type:
     result = contract.infer(Tensor(tx.shape, F32), Tensor(tq.shape, F32), spec=spec)
     assert isinstance(result, Tensor)
     return result
+
+
+@opdef("graph.contract_packed", Trait.PURE)
+def contract_packed(x: Type, p: Type, s: Type, *more: Type, columns: int, bits: int, zero: int = 0) -> Type:
+    """x [.., K] times a matrix of codes of few bits, each less its zero point, times its scale: [.., columns] of f32.
+
+    p [panels, words, width] has the codes as words of i32, each of one column: the code i steps along K is at the bits
+    `code_bit(i, bits)` of its word. s is [panels, blocks, width], K being in blocks. Behind it come the scales of x
+    [.., blocks] in f32, if that is i8, and zero points, of s' shape, if they differ.
+    """
+    tx, tp, ts, *rest = (tensor(t, f"operand {i}") for i, t in enumerate((x, p, s, *more)))
+    if bits not in (2, 4, 8) or tp.rank != 3 or tp.elem != I32 or not tp.is_static:
+        raise VerifyError(f"expected panels of words (i32) of 2, 4 or 8 bits, got {tp} of {bits}")
+    panels, words, width = (static(d) for d in tp.shape)
+    depth, blocks = words * (WORD_BITS // bits), static(ts.shape[1]) if ts.rank == 3 and ts.is_static else 0
+    if ts.shape != (panels, blocks, width) or not ts.elem.is_float or not blocks or words % blocks:
+        raise VerifyError(f"the scales {ts} are no blocks of {tp}")
+    if not (tx.elem.is_float or tx.elem == I8) or not tx.rank or tx.shape[-1] != depth:
+        raise VerifyError(f"expected floats or i8 [.., {depth}], got {tx}")
+    if tx.elem == I8 and (not rest or rest.pop(0) != Tensor((*tx.shape[:-1], blocks), F32)):
+        raise VerifyError(f"expected scales [.., {blocks}] in f32 of {tx}")
+    if rest and (len(rest) > 1 or rest[0].shape != ts.shape or zero):
+        raise VerifyError(f"expected one zero point, or as many as {ts}, got {', '.join(map(str, rest))} and {zero}")
+    if not (panels - 1) * width < columns <= panels * width:
+        raise VerifyError(f"{panels} panels of {width} have not {columns} columns")
+    return Tensor((*tx.shape[:-1], columns), F32)
+
+
+WORD_BITS = 32
+"""Of what holds codes of few bits."""
+
+
+def code_bit(step: int, bits: int) -> int:
+    """The lowest bit of a code in its word: four codes that follow one another are the low bits of its four bytes."""
+    return 8 * (step % 4) + bits * (step // 4)
 
 
 def parse_spec(spec: str) -> tuple[str, str, str]:

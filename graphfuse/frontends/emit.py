@@ -420,9 +420,14 @@ class Emitter:
         kind = graph.div if elem_of(x).is_float else graph.truncdiv
         return self(kind, x, self.full(shape_of(x), elem_of(x), by))
 
-    def contract(self, a: Value, b: Value, spec: str, elem: Scalar | None = None) -> Value:
+    def contract(
+        self, a: Value, b: Value, spec: str, elem: Scalar | None = None, *, may_quantise: bool = False
+    ) -> Value:
         """A dot product in Einstein's notation."""
-        return self(graph.contract, a, b, spec=spec, **({"elem": elem} if elem else {}))
+        attrs: dict[str, Attr] = {} if elem is None else {"elem": elem}
+        if may_quantise:
+            attrs["may_quantise"] = True
+        return self(graph.contract, a, b, spec=spec, **attrs)
 
     def indices(self, x: Value) -> Value:
         """Integers as indices: i32 or i64."""

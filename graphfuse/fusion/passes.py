@@ -13,6 +13,7 @@ from graphfuse.fusion.products.outer_products import outer_products
 from graphfuse.fusion.quantised.dequantise_later import dequantise_later, fold_all_but_weights
 from graphfuse.fusion.quantised.multiply_bytes import fold_all_but_bytes, multiply_bytes
 from graphfuse.fusion.quantised.multiply_quantised import multiply_quantised
+from graphfuse.fusion.quantised.pack_codes import pack_codes
 from graphfuse.fusion.simplify.canonicalize import canonicalize
 from graphfuse.fusion.simplify.fold_constants import fold_constants
 from graphfuse.fusion.simplify.layout import layout
@@ -48,7 +49,7 @@ GRAPH_PIPELINE: tuple[Pass, ...] = (
 """What runs between import and partitioning by default."""
 
 CHANGES_ROUNDING: frozenset[Pass] = frozenset(
-    {recognise_functions, fold_batch_norm, outer_products, winograd, multiply_quantised}
+    {recognise_functions, fold_batch_norm, outer_products, winograd, multiply_quantised, pack_codes}
 )
 """Passes that `strict` does without. The others keep every rounding, or the order of one sum at most."""
 
@@ -56,9 +57,10 @@ BYTES: tuple[Pass, ...] = (
     dead_code,
     fold_all_but_bytes,  # scales and zero points look known, and weights are still bytes
     multiply_quantised,
+    pack_codes,  # what the pass before declined: floats times weights that are stored as integers
     multiply_bytes,  # what was integers in the model, and what the pass before declined
 )
-"""What runs first for a CPU that multiplies bytes."""
+"""What runs first for a CPU."""
 
 AS_STORED: tuple[Pass, ...] = (
     fold_all_but_weights,  # what is known of scales looks known, and the bytes are still bytes

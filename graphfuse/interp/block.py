@@ -343,6 +343,11 @@ def _store(context: Context, op: Op, pointer: Pointer, offsets: Array, value: Ar
 # combining
 
 
+def _dot_bytes(_: Context, op: Op, a: Array, b: Array, acc: Array) -> Array:
+    left, right = (np.ascontiguousarray(w)[..., None].view(kind).astype(np.int32) for w, kind in ((a, "u1"), (b, "i1")))
+    return acc + (left * right).sum(-1, dtype=np.int32)
+
+
 def _dot_words(_: Context, op: Op, a: Array, b: Array, acc: Array) -> Array:
     dtype = numpy_dtype(attr(op, "elem"))
     left = np.ascontiguousarray(a).view(dtype).reshape(len(a), -1)
@@ -430,6 +435,7 @@ SEMANTICS: dict[OpDef, Semantics] = {
     block.dot: lambda _context, _op, a, b, acc: gpu_interp.multiplied(a, b, acc),
     block.words: lambda _context, _op, x: np.ascontiguousarray(x).view(np.int32),
     block.dot_words: _dot_words,
+    block.dot_bytes: _dot_bytes,
     block.reduce: _reduce,
     block.arg_reduce: _arg_reduce,
     block.scan: _scan,

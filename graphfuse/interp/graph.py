@@ -40,7 +40,7 @@ from graphfuse.interp.elementwise import Array
 from graphfuse.interp.memory import Semantics, Symbols, attr, elementwise
 from graphfuse.ir.core import Block, Func, Op, OpDef, Value, tensor_of, walk
 from graphfuse.ir.dense import Dense, numpy_dtype, scalar_of
-from graphfuse.ir.types import Scalar, Tensor
+from graphfuse.ir.types import I8, Scalar, Tensor
 from graphfuse.symbolic import Dim, Expr, evaluate, linear_in, substitute
 from graphfuse.symbolic import symbols as symbols_of
 
@@ -344,6 +344,21 @@ def _contract_blocks(context: Context, op: Op, x: Array, q: Array, s: Array) -> 
     return contract_arrays(x.astype(dtype), scaled.astype(x.dtype).astype(dtype), str(attr(op, "spec")))
 
 
+def _contract_packed(context: Context, op: Op, x: Array, p: Array, s: Array, *more: Array) -> Array:
+    dtype, bits = context.dtype(_elem(op)), int(attr(op, "bits", 0))
+    panels, _, width = p.shape
+    steps = [p >> graph.code_bit(i, bits) & ((1 << bits) - 1) for i in range(graph.WORD_BITS // bits)]
+    codes = np.stack(steps, axis=2).reshape(panels, s.shape[1], -1, width).astype(dtype)
+    x = x.astype(dtype)
+    if tensor_of(op.operands[0]).elem == I8:
+        scale, more = more[0], more[1:]
+        x = x * np.repeat(scale.astype(dtype), x.shape[-1] // s.shape[1], axis=-1)
+    zero = more[0].astype(dtype)[:, :, None] if more else attr(op, "zero", 0)
+    weights = (codes - zero) * s.astype(dtype)[:, :, None]
+    matrix = np.moveaxis(weights.reshape(panels, -1, width), 0, 1).reshape(-1, panels * width)
+    return x @ matrix[:, : int(attr(op, "columns", 0))]
+
+
 def _conv(context: Context, op: Op, x: Array, w: Array) -> Array:
     dtype = context.dtype(_elem(op))
     x, w = x.astype(dtype, copy=False), w.astype(dtype, copy=False)
@@ -517,6 +532,7 @@ SEMANTICS: dict[OpDef, Semantics] = {
     graph.contract: _contract,
     graph.contract_parts: _contract_parts,
     graph.contract_blocks: _contract_blocks,
+    graph.contract_packed: _contract_packed,
     graph.conv: _conv,
     graph.reshape: lambda context, op, x: x.reshape(context.dims(_shape(op))),
     graph.permute: lambda _context, op, x: x.transpose(attr(op, "perm")).copy(),

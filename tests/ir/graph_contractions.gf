@@ -18,6 +18,12 @@ func @accumulate(%a: tensor<(m)x8xbf16>, %b: tensor<8x3xbf16>, %i: tensor<(m)x8x
   return(%half, %single, %int, %parts, %blocks)
 }
 
+func @packed(%a: tensor<2x(m)x8xbf16>, %i: tensor<(m)x8xi8>, %t: tensor<(m)x1xf32>, %p: tensor<2x1x4xi32>, %s: tensor<2x1x4xf32>, %z: tensor<2x1x4xu8>) {
+  %floats = graph.contract_packed(%a, %p, %s) {bits = 4, columns = 7, zero = 8} : tensor<2x(m)x7xf32>
+  %bytes = graph.contract_packed(%i, %p, %s, %t, %z) {bits = 4, columns = 8} : tensor<(m)x8xf32>
+  return(%floats, %bytes)
+}
+
 func @conv(%x: tensor<(n)x4x9x9xf32>, %w: tensor<6x2x3x3xf32>, %d: tensor<4x1x3x3xf32>, %t: tensor<5x4x2x2xf32>) {
   %grouped = graph.conv(%x, %w) {dilation = [1, 2], groups = 2, high = [1, 0], input_dilation = [1, 1], low = [1, 2], strides = [2, 1]} : tensor<(n)x6x5x7xf32>
   %depthwise = graph.conv(%x, %d) {dilation = [1, 1], groups = 4, high = [1, 1], input_dilation = [1, 1], low = [1, 1], strides = [1, 1]} : tensor<(n)x4x9x9xf32>

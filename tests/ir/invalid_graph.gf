@@ -255,6 +255,41 @@ func @f(%x: tensor<4x8xbf16>, %q: tensor<3x8xbf16>, %s: tensor<3x2xbf16>) {
   return()
 }
 // -----
+func @f(%x: tensor<4x8xf32>, %i: tensor<4x8xi8>, %t: tensor<4x1xf32>, %p: tensor<2x1x4xi32>, %s: tensor<2x1x4xf32>, %z: tensor<2x1x3xu8>) {
+  %r = graph.contract_packed(%x, %s, %s) {bits = 4, columns = 8} : tensor<4x8xf32>  // error: graph.contract_packed: expected panels of words (i32) of 2, 4 or 8 bits, got tensor<2x1x4xf32> of 4
+  return()
+}
+// -----
+func @f(%x: tensor<4x8xf32>, %i: tensor<4x8xi8>, %t: tensor<4x1xf32>, %p: tensor<2x1x4xi32>, %s: tensor<2x1x4xf32>, %z: tensor<2x1x3xu8>) {
+  %r = graph.contract_packed(%x, %p, %s) {bits = 3, columns = 8} : tensor<4x8xf32>  // error: graph.contract_packed: expected panels of words (i32) of 2, 4 or 8 bits, got tensor<2x1x4xi32> of 3
+  return()
+}
+// -----
+func @f(%x: tensor<4x8xf32>, %i: tensor<4x8xi8>, %t: tensor<4x1xf32>, %p: tensor<2x1x4xi32>, %s: tensor<2x1x4xf32>, %z: tensor<2x1x3xu8>) {
+  %r = graph.contract_packed(%x, %p, %x) {bits = 4, columns = 8} : tensor<4x8xf32>  // error: graph.contract_packed: the scales tensor<4x8xf32> are no blocks of tensor<2x1x4xi32>
+  return()
+}
+// -----
+func @f(%x: tensor<4x8xf32>, %i: tensor<4x8xi8>, %t: tensor<4x1xf32>, %p: tensor<2x1x4xi32>, %s: tensor<2x1x4xf32>, %z: tensor<2x1x3xu8>) {
+  %r = graph.contract_packed(%x, %p, %s) {bits = 8, columns = 8} : tensor<4x8xf32>  // error: graph.contract_packed: expected floats or i8 [.., 4], got tensor<4x8xf32>
+  return()
+}
+// -----
+func @f(%x: tensor<4x8xf32>, %i: tensor<4x8xi8>, %t: tensor<4x1xf32>, %p: tensor<2x1x4xi32>, %s: tensor<2x1x4xf32>, %z: tensor<2x1x3xu8>) {
+  %r = graph.contract_packed(%i, %p, %s) {bits = 4, columns = 8} : tensor<4x8xf32>  // error: graph.contract_packed: expected scales [.., 1] in f32 of tensor<4x8xi8>
+  return()
+}
+// -----
+func @f(%x: tensor<4x8xf32>, %i: tensor<4x8xi8>, %t: tensor<4x1xf32>, %p: tensor<2x1x4xi32>, %s: tensor<2x1x4xf32>, %z: tensor<2x1x3xu8>) {
+  %r = graph.contract_packed(%x, %p, %s, %z) {bits = 4, columns = 8} : tensor<4x8xf32>  // error: graph.contract_packed: expected one zero point, or as many as tensor<2x1x4xf32>, got tensor<2x1x3xu8> and 0
+  return()
+}
+// -----
+func @f(%x: tensor<4x8xf32>, %i: tensor<4x8xi8>, %t: tensor<4x1xf32>, %p: tensor<2x1x4xi32>, %s: tensor<2x1x4xf32>, %z: tensor<2x1x3xu8>) {
+  %r = graph.contract_packed(%x, %p, %s) {bits = 4, columns = 4} : tensor<4x4xf32>  // error: graph.contract_packed: 2 panels of 4 have not 4 columns
+  return()
+}
+// -----
 func @f(%x: tensor<4xf32>) {
   %r = graph.call(%x) {elems = [f32], grid = [1], name = "k", shapes = [[4]]} do (%a: ptr<f32>) {  // error: graph.call: the body takes (ptr<f32>), expected (ptr<f32>, ptr<f32>) and 0 integers
     yield()

@@ -65,7 +65,7 @@ def _is_byte(elem: Scalar) -> bool:
 
 
 @dataclass(frozen=True)
-class _Quantised:
+class Quantised:
     """Constants: bytes, what is subtracted of them, and what they are then multiplied by; all of one rank."""
 
     bytes: Array
@@ -92,7 +92,7 @@ def _later(op: Op, ranges: Ranges) -> Replacement | None:
         return None
     rows = product([d for c, d in zip(lhs, tensor_of(x).shape, strict=True) if c != k[0]])
     least, most = bounds(rows, ranges)
-    found = _quantised(w) if max(least, min(most, TYPICAL)) <= MOST_ROWS else None
+    found = quantised(w) if max(least, min(most, TYPICAL)) <= MOST_ROWS else None
     stored = None if found is None else _stored(found)
     if found is None or stored is None:
         return None
@@ -108,7 +108,7 @@ def _later(op: Op, ranges: Ranges) -> Replacement | None:
         scales = broadcasted(constant(column, w.op), tensor_of(op.result).shape)
         scaled = graph.mul(made, scales, loc=op.loc)
     else:
-        size = _block(scale)
+        size = block_of(scale)
         if size < LEAST_BLOCK or lhs[-1] != k[0] or out != lhs[:-1] + n[0]:
             return None
         few = np.broadcast_to(scale[:, ::size], (stored.shape[0], stored.shape[1] // size))
@@ -118,7 +118,7 @@ def _later(op: Op, ranges: Ranges) -> Replacement | None:
     return scaled if elem == F32 else graph.cast(scaled, to=elem, loc=op.loc)
 
 
-def _block(scale: Array) -> int:
+def block_of(scale: Array) -> int:
     """How many neighbours along the last dim are equal: a power of two that divides it."""
     size = scale.shape[1] & -scale.shape[1]
     while size > 1 and not np.array_equal(np.repeat(scale[:, ::size], size, axis=1), scale):
@@ -134,20 +134,20 @@ def _narrowest(scale: Array, elem: Scalar) -> Array:
     return scale
 
 
-def _quantised(v: Value) -> _Quantised | None:
+def quantised(v: Value) -> Quantised | None:
     """What a matrix is made of, roundings aside."""
     if (x := operand_of(v, graph.cast)) is not None:
         if tensor_of(x).elem in FLOATS:
-            return _quantised(x)
+            return quantised(x)
         return _integers(x) if tensor_of(v).elem in FLOATS else None
     if (op := made_by(v, graph.mul)) is None:
         return None
     a, b = op.operands if _known(op.operands[1]) is not None else op.operands[::-1]
-    inner, scale = _quantised(a), _known(b)
+    inner, scale = quantised(a), _known(b)
     return None if inner is None or inner.scale is not None or scale is None else replace(inner, scale=scale)
 
 
-def _integers(v: Value) -> _Quantised | None:
+def _integers(v: Value) -> Quantised | None:
     """Bytes, or what is left of them after a zero point."""
     op = v.op
     if op is None or tensor_of(v).rank != 2:
@@ -159,7 +159,7 @@ def _integers(v: Value) -> _Quantised | None:
         zero = zero.astype(np.int32) * (1 if op.kind is graph.sub else -1)
         return None if inner is None or inner.zero is not None else replace(inner, zero=zero)
     array = array_of(v)
-    return None if array is None or not _is_byte(tensor_of(v).elem) else _Quantised(array)
+    return None if array is None or not _is_byte(tensor_of(v).elem) else Quantised(array)
 
 
 def _known(v: Value) -> Array | None:
@@ -180,7 +180,7 @@ def _known(v: Value) -> Array | None:
     return None
 
 
-def _stored(found: _Quantised) -> Array | None:
+def _stored(found: Quantised) -> Array | None:
     """The bytes that are left after the zero point; None where a byte has no room for one, or none is there."""
     centred = found.bytes.astype(np.int32) - (0 if found.zero is None else found.zero)
     elem = narrow(centred) if centred.size else None

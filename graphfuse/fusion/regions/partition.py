@@ -426,7 +426,7 @@ def _label(op: Op) -> str:
     return op.loc.short if op.loc else str(op.kind)
 
 
-CONTRACTIONS = (graph.contract, graph.contract_parts, graph.contract_blocks)
+CONTRACTIONS = (graph.contract, graph.contract_parts, graph.contract_blocks, graph.contract_packed)
 SPECIAL = {
     graph.call: "call",
     graph.loop: "loop",

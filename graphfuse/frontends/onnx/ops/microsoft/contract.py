@@ -121,6 +121,10 @@ NF4 = (
 """Quantiles of a normal distribution, scaled to -1..1 (Dettmers et al., QLoRA, appendix E)."""
 
 
+COARSEST = 4
+"""The accuracy level at which a product may round its left operand to 8 bits."""
+
+
 @onnx_op("MatMulNBits", domain=MICROSOFT)
 def matmul_nbits(e: Emitter, node: Node, x: Value) -> Value:
     """x @ w.T, w of integers of 2, 4 or 8 bits in blocks along k: each less its zero point, times its block's scale."""
@@ -131,31 +135,33 @@ def matmul_nbits(e: Emitter, node: Node, x: Value) -> Value:
         raise node.unsupported("groups by an index are not compiled")
     blocks = -(-k // block)
     packed = node.constant(1, "weights").reshape(n, blocks, block * bits // 8)
-    q = unpacked(packed, bits).astype(np.int16)
-    zero: Array = np.full((n, blocks), 1 << (bits - 1), np.int16)
+    q = unpacked(packed, bits).reshape(n, blocks * block)
+    zero: Array | None = np.full((), 1 << (bits - 1), np.int32)
     fraction: Value | None = None
     if node.has(3) and node.type(3).elem.is_float:
-        fraction = node.value(e, 3)
-        zero = np.zeros_like(zero)
+        zero, fraction = None, node.value(e, 3)
     elif node.has(3):
-        zero = node.constant(3, "zero points")
-        if zero.dtype != np.uint8:
-            raise node.unsupported(f"zero points must be bytes or floats, got {zero.dtype}")
-        zero = unpacked(zero.reshape(n, -1), bits)[:, :blocks].astype(np.int16)
-    q = (q - zero[:, :, None]).reshape(n, blocks * block)
-    fits = q.min(initial=0) >= -128 and q.max(initial=0) <= 127
-    integers = e.cast(e.constant(np.ascontiguousarray(q.astype(np.int8) if fits else q)), F32)
+        points = node.constant(3, "zero points")
+        if points.dtype != np.uint8:
+            raise node.unsupported(f"zero points must be bytes or floats, got {points.dtype}")
+        zero = unpacked(points.reshape(n, -1), bits)[:, :blocks].astype(np.int32)
+    integers = e.cast(e.constant(q), I32)
 
     def spread(v: Value) -> Value:
-        v = e.wide(e.reshape(v, (n, blocks, 1)))
+        v = e.reshape(v, (n, blocks, 1))
         return e.reshape(e.broadcast(v, (n, blocks, block)), (n, blocks * block))
 
+    if zero is not None:
+        points = e.constant(zero)
+        integers = e.map(graph.sub, integers, spread(points) if zero.ndim else points)
+    floats = e.cast(integers, F32)
     if fraction is not None:
-        integers = e.map(graph.sub, integers, spread(fraction))
-    w = e.cast(e.map(graph.mul, integers, spread(node.value(e, 2))), elem_of(x))
+        floats = e.map(graph.sub, floats, spread(e.wide(fraction)))
+    w = e.cast(e.map(graph.mul, floats, spread(e.wide(node.value(e, 2)))), elem_of(x))
     if blocks * block != k:
         w = e.slice(w, 1, 0, k)
-    y = matmul_of(e, x, e.permute(w, (1, 0)))
+    is_coarse = node.attr_int("accuracy_level", 0) == COARSEST
+    y = matmul_of(e, x, e.permute(w, (1, 0)), may_quantise=is_coarse)
     return e.map(graph.add, y, node.value(e, 5)) if node.has(5) else y
 
 

@@ -1,0 +1,132 @@
+"""Matrices of few bits are multiplied by as they are stored, in panels of words.
+
+    %i = graph.sub(graph.cast(%q), 8) : tensor<4096x4096xi32>                // %q: constant, u8 below 16
+    %w = graph.mul(graph.cast(%i), %scales) : tensor<4096x4096xf32>          // one for each row and 32 columns
+    %y = graph.contract(%x, %w) {spec = "mk,nk->mn"} : tensor<(m)x4096xf32>
+
+becomes, for panels of 32 columns,
+
+    %y = graph.contract_packed(%x, %p, %s) {bits = 4, columns = 4096, zero = 8} : tensor<(m)x4096xf32>
+
+with %p: 128x512x32xi32, eight codes a word, and %s: 128x128x32xf32. Few rows of x take as long as their weights take to
+read, which are an eighth of the floats that constant folding would make of them. Codes are taken less the smallest one,
+so that signed and unsigned ones are one thing.
+
+Requires: casts of matrices of bytes are not folded yet. Ensures: each sum is rounded no more often; scales are applied
+to sums of a block. Declines blocks along K that differ in length, or hold no whole number of words. Cost: one sweep.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from graphfuse.dialects import graph
+from graphfuse.dialects.graph import WORD_BITS, code_bit
+from graphfuse.fusion.quantised.dequantise_later import FLOATS, LEAST_ELEMENTS, Quantised, block_of, quantised
+from graphfuse.fusion.simplify.fold_constants import Array, cast_to, constant, full
+from graphfuse.fusion.simplify.patterns import made_by
+from graphfuse.fusion.simplify.simplify_movement import broadcasted, inverse, reshaped
+from graphfuse.ir.core import Attr, Func, Op, Value, attr_ints, tensor_of
+from graphfuse.ir.dense import numpy_dtype
+from graphfuse.ir.passes import passing
+from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
+from graphfuse.ir.types import BF16, F16, F32, I8
+from graphfuse.symbolic import static
+
+BITS = (2, 4, 8)
+"""Of codes, whose words hold a whole number of them."""
+
+
+@passing("graph")
+def pack_codes(func: Func, *, width: int = 32, least: int = LEAST_ELEMENTS) -> Func:
+    """Multiply by matrices of codes, of `least` elements and more, as they are, in panels of so many columns."""
+    return dead_code(rebuild(func, partial(_visit, width=width, least=least)))
+
+
+def _visit(op: Op, width: int, least: int) -> Replacement | None:
+    if op.kind is not graph.contract or not {tensor_of(v).elem for v in (op.operands[0], op.result)} <= {*FLOATS}:
+        return None
+    x, w = op.operands
+    lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
+    if (moved := made_by(w, graph.permute)) is not None:
+        rhs = "".join(rhs[i] for i in inverse(attr_ints(moved, "perm")))
+        (w,) = moved.operands
+    if len(rhs) != 2 or not lhs or lhs[-1] not in rhs or lhs[-1] in out or tensor_of(x).shape[-1] == 1:
+        return None
+    (n,) = rhs.replace(lhs[-1], "")
+    if out != lhs[:-1] + n or n in lhs or not tensor_of(w).is_static or (found := quantised(w)) is None:
+        return None
+    packed = _packed(found, width, turned=rhs[1] == n) if found.bytes.size >= least else None
+    if packed is None:
+        return None
+    (words, scale, *points), attrs = packed
+    x, *scales = _in_bytes(x, scale.shape[1]) if op.attrs.get("may_quantise", False) else (x,)
+    known, last = ([constant(a, w.op) for a in arrays] for arrays in ((words, scale), points))
+    made = graph.contract_packed.build([x, *known, *scales, *last], attrs, loc=op.loc)
+    elem = tensor_of(op.result).elem
+    return made if elem == F32 else graph.cast(made, to=elem, loc=op.loc)
+
+
+def _in_bytes(x: Value, blocks: int) -> tuple[Value, Value]:
+    """Floats [.., K] as i8, and the scales of their blocks [.., blocks]: the largest of each is 127."""
+    shape = tensor_of(x).shape
+    parted = (*shape[:-1], blocks, static(shape[-1]) // blocks)
+    rows = cast_to(reshaped(x, parted), F32)
+    most = graph.reduce(graph.abs_(rows), axes=(len(shape),), kind="max", keepdims=True)
+    least = full((*parted[:-1], 1), F32, float(np.finfo(np.float32).tiny))
+    scale = graph.max_(graph.mul(most, full((*parted[:-1], 1), F32, 1 / 127)), least)
+    codes = graph.ELEMENTWISE["round"](graph.div(rows, broadcasted(scale.result, parted)))
+    return reshaped(graph.cast(codes, to=I8).result, shape), reshaped(scale.result, parted[:-1])
+
+
+def _packed(found: Quantised, width: int, *, turned: bool) -> tuple[list[Array], dict[str, Attr]] | None:
+    """Words, scales and zero points in panels of so many columns, and the attributes of the product."""
+    codes = found.bytes.T if turned else found.bytes
+    codes = codes.astype(np.int32)
+    least, columns = int(codes.min()), codes.shape[0]
+    codes -= least
+    bits = next(b for b in BITS if int(codes.max()) < 1 << b)
+    known = ((found.scale, np.float32(1)), (found.zero, np.int32(0)))
+    both = [np.asarray(other if array is None else array) for array, other in known]
+    scale, zero = (np.broadcast_to(a.T if turned else a, codes.shape) for a in both)
+    block = min(block_of(scale), block_of(zero))
+    if block % (WORD_BITS // bits):
+        return None
+    points = zero[:, ::block].astype(np.int32) - least
+    attrs: dict[str, Attr] = {"bits": bits, "columns": columns}
+    more = list[Array]()
+    if (points == points[0, 0]).all():
+        attrs["zero"] = int(points[0, 0])
+    elif points.min() >= 0 and points.max() <= np.iinfo(np.uint8).max:
+        more.append(points.astype(np.uint8))
+    else:
+        return None
+    blocks = [_narrow(scale[:, ::block].astype(np.float32)), *more]
+    return [_panels(_words(codes, bits), width), *(_panels(a, width) for a in blocks)], attrs
+
+
+def _narrow(scale: Array) -> Array:
+    """In halves, if that loses nothing."""
+    for elem in (F16, BF16):
+        halves = scale.astype(numpy_dtype(elem))
+        if np.array_equal(halves.astype(np.float32), scale):
+            return halves
+    return scale
+
+
+def _words(codes: Array, bits: int) -> Array:
+    """Codes [n, k] as words [n, k * bits / 32]."""
+    steps = codes.reshape(codes.shape[0], -1, WORD_BITS // bits).astype(np.uint32)
+    words = np.zeros(steps.shape[:2], np.uint32)
+    for i in range(WORD_BITS // bits):
+        words |= steps[:, :, i] << np.uint32(code_bit(i, bits))
+    return words.view(np.int32)
+
+
+def _panels(rows: Array, width: int) -> Array:
+    """[n, m] as [panels, m, width]; rows that are not there are 0."""
+    short = -rows.shape[0] % width
+    padded = np.pad(rows, ((0, short), (0, 0))) if short else rows
+    return np.ascontiguousarray(padded.reshape(-1, width, rows.shape[1]).transpose(0, 2, 1))
