@@ -16,7 +16,7 @@ from graphfuse.targets import Target
 from tests.frontends.support import check, declare, one_op, onnxruntime_reference
 
 
-def packed(rows, n, k, bits, block, *, zero=False, bias=False, fractions=False):
+def packed(rows, n, k, bits, block, *, zero=False, bias=False, fractions=False, level=0):
     """A model of one product, its inputs, and what ONNX Runtime makes of them."""
     rng = np.random.default_rng(0)
     blocks = -(-k // block)
@@ -33,9 +33,8 @@ def packed(rows, n, k, bits, block, *, zero=False, bias=False, fractions=False):
     while arrays[-1] is None:
         arrays.pop()
     known = [i for i, a in enumerate(arrays) if i and a is not None]
-    model, fed = one_op(
-        "MatMulNBits", arrays, known=known, opset=21, domain="com.microsoft", K=k, N=n, bits=bits, block_size=block
-    )
+    attrs = {"K": k, "N": n, "bits": bits, "block_size": block} | ({"accuracy_level": level} if level else {})
+    model, fed = one_op("MatMulNBits", arrays, known=known, opset=21, domain="com.microsoft", **attrs)
     model.opset_import.add(domain="com.microsoft", version=1)
     return model, fed, onnxruntime_reference(model, fed)
 
@@ -55,7 +54,36 @@ def test_zero_points_may_be_fractions(bits):
     check(model, fed, want, rtol=1e-4, atol=1e-4)
 
 
-def test_a_cpu_has_floats_and_a_gpu_bytes():
+@pytest.mark.parametrize("level", [0, 4])
+@pytest.mark.parametrize(
+    ("bits", "k", "n", "block", "options"),
+    [
+        (4, 512, 250, 32, {}),
+        (4, 256, 400, 16, {"zero": True}),
+        (2, 512, 256, 64, {"zero": True, "bias": True}),
+        (8, 1024, 70, 128, {}),
+    ],
+)
+@pytest.mark.parametrize("rows", [1, 6, 40])
+def test_a_cpu_multiplies_them_as_stored(level, bits, k, n, block, options, rows, tmp_path):
+    model, fed, want = packed(rows, n, k, bits, block, level=level, **options)
+    declare(model, want)
+    compiled = graphfuse.compile(model)
+    got = next(iter(compiled(fed).values()))
+    # both round x to 127ths of the largest element of a block where the model allows that
+    np.testing.assert_allclose(
+        got, want[0], rtol=1e-3 if level else 1e-5, atol=np.std(want[0]) * (2e-3 if level else 1e-5)
+    )
+    compiled.save(tmp_path / "m.gfx")
+    stored = model.ByteSize() * -(-n // PANEL) * PANEL / n  # what the last panel lacks is stored as well
+    assert (tmp_path / "m.gfx").stat().st_size < 1.05 * stored + OVERHEAD
+
+
+PANEL, OVERHEAD = 32, 60_000
+"""Columns of a panel with AVX-512; bytes of an artifact besides weights: code, for the most part."""
+
+
+def test_a_gpu_has_bytes():
     model, fed, want = packed(16, 256, 512, 4, 128)
     declare(model, want)
     got = graphfuse.compile(model)(fed)
