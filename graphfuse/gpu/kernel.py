@@ -282,13 +282,12 @@ class Kernel(shared.Kernel):
     def order(self, root: str, *, writes: bool, atomic: bool = False) -> None:
         """A barrier if other threads may have touched this memory in a way that the coming access must not overtake.
 
-        Atomics are not ordered among one another.
+        Atomics are not ordered among one another. Where a root is not known (""), it may be any.
         """
-        before = self.dirty.get(root, "")
+        before = "".join(happened for other, happened in self.dirty.items() if _meet(root, other))
         if before.replace("a", "") if atomic else before.replace("r", "") or (writes and before):
             self.barrier()
-            before = ""
-        self.dirty[root] = "".join(sorted({*before, "a" if atomic else "w" if writes else "r"}))
+        self.dirty[root] = "".join(sorted({*self.dirty.get(root, ""), "a" if atomic else "w" if writes else "r"}))
 
     @property
     def is_first_thread(self) -> Reg:
@@ -429,3 +428,8 @@ def _runs(pieces: Sequence[tuple[Reg, int, int, int]]) -> list[tuple[Reg, int, i
                 continue
         out.append((source, bit, 1, image))
     return out
+
+
+def _meet(a: str, b: str) -> bool:
+    """Whether two roots may be the same memory, for the order of a program: one that is not known is any tensor."""
+    return a == b or (not (a and b) and not (a + b).startswith((*STAGING, "shared")))

@@ -5,13 +5,15 @@ from __future__ import annotations
 from graphfuse.codegen import control as shared
 from graphfuse.dialects import block, control, effects, gpu, moves
 from graphfuse.gpu.kernel import STAGING, Kernel, lowers
-from graphfuse.ir.core import Block, Op, attr_dim, attr_dims, attr_int, attr_strs, tile_of, walk
+from graphfuse.ir.core import Block, Op, Value, attr_dim, attr_dims, attr_int, attr_strs, tile_of, walk
 from graphfuse.ir.types import Ptr
 from graphfuse.symbolic import substitute, sym
 
 ATOMICS = (effects.atomic, effects.atomic_cas)
 STAGED = (gpu.convert_layout, moves.sort, block.reduce, block.scan, block.dot)
 """Ops that may pass data between threads through staging memory."""
+MOVED = (block.offset, block.pointer_cast)
+"""What gives a pointer into the memory of its operand."""
 
 
 def touched(kernel: Kernel, body: Block, loop: Op | None = None) -> dict[str, str]:
@@ -28,17 +30,25 @@ def touched(kernel: Kernel, body: Block, loop: Op | None = None) -> dict[str, st
         if op.kind is gpu.load_shared and op.operands[0] in kernel.values:
             out.setdefault(kernel.pointer(op.operands[0]).root, set()).add("r")
         for v in op.operands:
-            if isinstance(v.type, Ptr) and v in kernel.values:
+            if isinstance(v.type, Ptr) and (root := _root(kernel, v)) is not None:
                 kind = "w" if op.kind in (block.store, block.store_view) else "a" if op.kind in ATOMICS else "r"
-                root = kernel.pointer(v).root
                 out.setdefault(root, set()).add(kind)
                 if kind == "a":
                     out.update((place, {"r", "w"}) for place in STAGING)
                 accesses.setdefault(root, []).append(op)
     for root, ops in accesses.items():
-        if loop and len(ops) == 1 and ops[0] in body.ops and _moves_on(ops[0], loop):
+        if loop and root and len(ops) == 1 and ops[0] in body.ops and _moves_on(ops[0], loop):
             del out[root]
     return {root: "".join(sorted(kinds)) for root, kinds in out.items()}
+
+
+def _root(kernel: Kernel, pointer: Value) -> str | None:
+    """Which memory a pointer points into; of one that a body has yet to make, what is known of it by then."""
+    while pointer not in kernel.values and pointer.op is not None and pointer.op.kind in MOVED:
+        pointer = pointer.op.operands[0]
+    if pointer in kernel.values:
+        return kernel.pointer(pointer).root
+    return None if pointer.op is not None and pointer.op.kind is block.alloc else ""
 
 
 def _moves_on(op: Op, loop: Op) -> bool:
