@@ -1,8 +1,8 @@
-"""Pointers as numbers: casts, differences, addresses."""
+"""Pointers as numbers: casts, differences, addresses and back."""
 
 from __future__ import annotations
 
-from graphfuse.codegen.kernel import Kernel, lowers
+from graphfuse.codegen.kernel import Kernel, PointerValue, lowers
 from graphfuse.dialects import block
 from graphfuse.ir.core import Op
 from graphfuse.ir.types import Ptr
@@ -28,6 +28,14 @@ def lower_pointer_diff(kernel: Kernel, op: Op) -> None:
 def lower_address(kernel: Kernel, op: Op) -> None:
     """LLVM's ptrtoint."""
     kernel.set(op, [_number(kernel, kernel.pointer(op.operands[0]).reg)])
+
+
+@lowers(block.pointer_at)
+def lower_pointer_at(kernel: Kernel, op: Op) -> None:
+    """LLVM's inttoptr; what it overlaps is not known."""
+    ((type_, _),) = kernel.type_parts(op.types[0])
+    at = kernel.text.emit(type_, f"inttoptr {kernel.scalar(op.operands[0])} to {type_}")
+    kernel.values[op.result] = PointerValue(at, "")
 
 
 def _number(kernel: Kernel, pointer: Reg) -> Reg:

@@ -184,6 +184,20 @@ def promises(func: Func) -> dict[str, int]:
     return out
 
 
+def tables(func: Func) -> dict[str, Scalar]:
+    """The parameters that point at addresses (`tables = [["a", f32]]`), by name, and what is at these addresses."""
+    out: dict[str, Scalar] = {}
+    stated = func.attrs.get("tables", ())
+    assert isinstance(stated, tuple), "pairs of a name and an element"
+    for pair in stated:
+        assert isinstance(pair, tuple), "a name and an element"
+        name, elem = pair
+        assert isinstance(name, str), "a parameter's name"
+        assert isinstance(elem, Scalar), "what its pointers point at"
+        out[name] = elem
+    return out
+
+
 def alone(func: Func) -> frozenset[str]:
     """The pointers that overlap no other one, by name (`inplace` aside): those in `noalias`, or of a graph all."""
     if "assume" in func.attrs or "noalias" in func.attrs:
@@ -314,6 +328,14 @@ def address(pointer: Type) -> Type:
     """The address in bytes; 0 is that of no array."""
     pointer_of(pointer)
     return I64
+
+
+@opdef("block.pointer_at", Trait.PURE)
+def pointer_at(address: Type, *, to: Scalar) -> Type:
+    """The pointer of an address in bytes, such as one that memory holds: 0, or some array of the launch."""
+    if address != I64:
+        raise VerifyError(f"operand 0 must be i64, got {address}")
+    return Ptr(to)
 
 
 def _view(shape: tuple[int, ...], strides: tuple[Dim, ...], limited: tuple[int, ...], limits: tuple[Type, ...]) -> None:

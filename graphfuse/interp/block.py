@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,15 @@ from graphfuse.ir.types import I64, Ptr, Scalar, Tile
 from graphfuse.symbolic import evaluate, evaluate_with
 
 
+@dataclass(frozen=True, eq=False)
+class Reached:
+    """A flat array that a launch reaches through addresses in memory, and maybe which of its elements may be read."""
+
+    name: str
+    array: Array
+    written: Array | None = None
+
+
 def launch(
     func: Func,
     args: Sequence[Array],
@@ -45,20 +54,22 @@ def launch(
     out: Callable[[str], object] = print,
     written: Sequence[Array | None] | None = None,
     races: list[Finding] | None = None,
+    reached: Sequence[Reached] = (),
 ) -> list[tuple[Array, ...]]:
     """Run every program of a kernel, one after another, in a grid of its own if it does not say one.
 
     `args` are contiguous arrays, one per pointer, changed in place; `symbols` the scalars by name; `out` takes lines
     that are printed. `written` has for each array None, or which of its elements may be read. With `races`, programs
-    that touch an element in no order are an error (`interp.races`), and notes of what is odd are put there. Returns
-    what each program returns. Where warps have roles, few clusters of blocks share out the programs.
+    that touch an element in no order are an error (`interp.races`), and notes of what is odd are put there. Addresses
+    in memory are of `args` and of what is `reached`. Returns what each program returns. Where warps have roles, few
+    clusters of blocks share out the programs.
     """
     sizes = grid_of(func, symbols) if grid is None else tuple(grid)
     cluster, left = 1, dict[int, Any]()
     if any(op.kind is gpu.warp_specialize for op in func.body.ops):
         cluster, split = (int(attr(func, name, 1)) for name in ("cluster", "split"))
         sizes = (min(sizes[0] * split, gpu_interp.RESIDENT * cluster),)
-    options: Any = {"grid": sizes, "checks": checks, "out": out, "written": written}
+    options: Any = {"grid": sizes, "checks": checks, "out": out, "written": written, "reached": reached}
     if races is not None:
         assert cluster == 1, "programs of a cluster share memory of theirs"
         return _checked(func, args, symbols, math.prod(sizes), options, races)
@@ -76,7 +87,9 @@ def _checked(
 ) -> list[tuple[Array, ...]]:
     """Run so many programs, and find those that race or wait for ever. They run by turns if they may wait."""
     names = [v.hint for v in func.params if isinstance(v.type, Ptr)]
-    seen, results = Races(options["grid"], names, args), dict[int, tuple[Array, ...]]()
+    more: Sequence[Reached] = options["reached"]
+    seen = Races(options["grid"], [*names, *(r.name for r in more)], [*args, *(r.array for r in more)])
+    results = dict[int, tuple[Array, ...]]()
 
     def program(number: int) -> Callable[[Wait], None]:
         def body(wait: Wait) -> None:
@@ -117,13 +130,18 @@ def run_program(
     written: Sequence[Array | None] | None = None,
     place: Place | None = None,
     races: Races | None = None,
+    reached: Sequence[Reached] = (),
 ) -> tuple[Array, ...]:
     """Run one program; returns what the function returns (a kernel returns nothing)."""
     values = _bind(func, args, symbols, written or [None] * len(args), races)
     if races is not None:
         races.begin(program)
     dims = {name: int(n) for name, n in symbols.items() if isinstance(n, int | np.integer)}
-    context = Context(dims, program, checks, tuple(grid), func.attrs.get("debug") is True, out, place or Place(), races)
+    shadows = races.shadows[len(args) :] if races is not None else [None] * len(reached)
+    memory = [v for v in values if isinstance(v, Pointer)]
+    memory += [Pointer(r.array, 0, r.written, s, r.name) for r, s in zip(reached, shadows, strict=True)]
+    debug = func.attrs.get("debug") is True
+    context = Context(dims, program, checks, tuple(grid), debug, out, place or Place(), races, memory)
     with np.errstate(all="ignore"):
         return _block(func.body, {}, context, *values)
 
@@ -134,7 +152,8 @@ def _bind(
     pointers = [v for v in func.params if isinstance(v.type, Ptr)]
     if len(pointers) != len(args):
         raise InputError(f"@{func.name}: expected {len(pointers)} arrays, got {len(args)}")
-    arrays = zip(args, written, races.shadows if races is not None else [None] * len(args), strict=True)
+    shadows = races.shadows[: len(args)] if races is not None else [None] * len(args)
+    arrays = zip(args, written, shadows, strict=True)
     values: list[Any] = []
     for i, v in enumerate(func.params):
         if isinstance(v.type, Ptr):
@@ -420,6 +439,7 @@ SEMANTICS: dict[OpDef, Semantics] = {
     block.alloc: _alloc,
     block.offset: lambda _context, _op, pointer, by: replace(pointer, offset=pointer.offset + int(by)),
     block.pointer_cast: effects_interp.pointer_cast,
+    block.pointer_at: effects_interp.pointer_at,
     block.pointer_diff: effects_interp.pointer_diff,
     block.address: lambda _context, _op, pointer: np.asarray(pointer.address, np.int64),
     effects.atomic: effects_interp.atomic,

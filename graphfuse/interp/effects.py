@@ -113,6 +113,26 @@ def pointer_cast(_: Context, op: Op, pointer: Pointer) -> Pointer:
     return replace(pointer, array=cast, offset=offset, written=written)
 
 
+def pointer_at(context: Context, op: Op, address: Array) -> Pointer:
+    """Into the array of the launch that the address is in; past the end of one if it is in none. It is used, or not."""
+    to: Any = op.attrs["to"]
+    at, dtype = int(address), numpy_dtype(to)
+    ends = [(p, at - p.address, p.array.nbytes) for p in context.reached]
+    found = [
+        *((p, by) for p, by, _ in ends if by == 0),
+        *((p, by) for p, by, nbytes in ends if 0 < by < nbytes),
+        *((p, by) for p, by, nbytes in ends if by == nbytes),
+    ]
+    if not found:
+        nowhere = f"the address {at:#x}, which is in no array of the launch" if at else "a null pointer"
+        return Pointer(np.zeros(0, dtype), at // dtype.itemsize, nowhere=nowhere)
+    base, by = found[0]
+    if by % dtype.itemsize:
+        nowhere = f"the address {at:#x}, where no {to} of {base.name} begins"
+        return Pointer(np.zeros(0, dtype), at // dtype.itemsize, nowhere=nowhere)
+    return replace(pointer_cast(context, op, base), offset=by // dtype.itemsize)
+
+
 def pointer_diff(_: Context, _op: Op, a: Pointer, b: Pointer) -> Array:
     """In elements."""
     if a.array.ctypes.data != b.array.ctypes.data:

@@ -34,11 +34,14 @@ class Pointer:
     """Of an array that programs share, where races are looked for."""
     name: str = ""
     """Of the parameter that it is, or points into."""
+    nowhere: str = ""
+    """Of an address in memory that is of no array of the launch: what it is."""
 
     @property
     def address(self) -> int:
         """In bytes."""
-        return int(self.array.ctypes.data) + self.offset * self.array.dtype.itemsize
+        start = 0 if self.nowhere else int(self.array.ctypes.data)
+        return start + self.offset * self.array.dtype.itemsize
 
     def error(self, kind: str, message: str, element: int, more: str = "") -> CheckError:
         """What is wrong with an element."""
@@ -86,6 +89,8 @@ class Context(Symbols):
     """What takes the lines that are printed."""
     place: Place = field(default_factory=Place)
     races: Races | None = None
+    reached: Sequence[Pointer] = ()
+    """The arrays that addresses in memory may be of: those of the launch."""
 
     def size(self, axis: int) -> int:
         """How many programs there are along an axis of the grid."""
@@ -148,6 +153,8 @@ def _touched(index: Array, mask: Array) -> Where:
 def addresses(context: Context, pointer: Pointer, where: Array, mask: Array) -> Array:
     """The elements of the array that an access touches."""
     index = where[mask] + pointer.offset
+    if pointer.nowhere and index.size:
+        raise CheckError(f"access through {pointer.nowhere}", about=About("out-of-bounds"))
     if context.checks and index.size:
         bad = index[(index < 0) | (index >= pointer.array.size)]
         if bad.size:

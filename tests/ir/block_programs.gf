@@ -21,6 +21,7 @@ func @pointers(%x: ptr<f32>, %y: ptr<f32>, %flag: bool) {
   %h = block.load(%b, %four) : i16
   %at = block.address(%q) : i64
   %from = block.address(%p) : i64
+  %r = block.pointer_at(%at) {to = f64} : ptr<f64>
   %bytes = block.sub(%at, %from) : i64
   return(%d, %h, %bytes)
 }

@@ -227,6 +227,13 @@ def _offset(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
     return AxisInfo.uniform(math.gcd(base.divisibility[0], by.divisibility[0] * pointer.elem.bytes))
 
 
+def _pointee_bytes(op: Op) -> int:
+    """What an address in memory is a multiple of: that of an element."""
+    pointer = op.types[0]
+    assert isinstance(pointer, Ptr)
+    return pointer.elem.bytes
+
+
 def _elementwise(op: Op, operands: Sequence[AxisInfo]) -> AxisInfo:
     return constancy_only(*operands)
 
@@ -254,6 +261,7 @@ RULES: dict[OpDef, Rule] = {
     block.bitcast: _elementwise,
     block.select: _select,
     block.assume: _assume,
+    block.pointer_at: lambda op, _operands: AxisInfo.uniform(_pointee_bytes(op)),
     block.pointer_cast: lambda _op, operands: operands[0],
     block.cast: _cast,
     block.const: _const,
