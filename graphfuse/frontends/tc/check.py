@@ -141,7 +141,7 @@ class _Checker(InstanceChecker):
         if not d.name and of.body is not None:
             self.fail("syntax", "a parameter of a definition needs a name", node)
         attributes = self._attributes(d.attributes, type_, is_parameter=True)
-        words = [word for pointer in d.pointers for word in pointer]
+        words = d.pointers[-1] if d.pointers else ()  # those of the parameter: others are of what it points at
         if "restrict" in node.specifiers.qualifiers or any(w.startswith(("restrict", "__restrict")) for w in words):
             attributes["noalias"] = 0
         const = "const" in (words if d.pointers else node.specifiers.qualifiers)
@@ -167,6 +167,8 @@ class _Checker(InstanceChecker):
         if (name in _ON_POINTERS) != isinstance(elem_of(of), Pointer) or (name == "multipleof" and not _is_int(of)):
             want = "a pointer" if name in _ON_POINTERS else {"multipleof": "an integer"}.get(name, "a scalar")
             return f"__{name}: expected on {want}, found on {of}", 0
+        if name == "writeonly" and isinstance(of, Pointer) and isinstance(of.to, Pointer):
+            return f"__writeonly: expected on a pointer to numbers, as tables of pointers are read, found on {of}", 0
         if len(node.args) != (name in _WITH_NUMBER):
             want = "one number" if name in _WITH_NUMBER else "no arguments"
             return f"__{name}: expected {want}, found {len(node.args)}", 0
@@ -378,7 +380,7 @@ class _Checker(InstanceChecker):
             value = t.Assume(d.at, type_, value, attributes["multipleof"])
         out = self.assign(variable, value, d.init)
         assert isinstance(out, t.Assign)
-        variable.const = const or any("const" in p for p in d.pointers)
+        variable.const = const or "const" in (d.pointers[-1] if d.pointers else ())
         if const and isinstance(value, t.Const):
             variable.known = value.value
         elif "constexpr" in node.specifiers.storage:

@@ -139,14 +139,19 @@ class Checker(ABC):
         if not specifiers.type:
             raise FaultError  # a syntax error
         base = self._named_type(specifiers.type) or self._misspelt_type(specifiers)
-        if not pointers:
-            return base
-        if len(pointers) > 1 or isinstance(base, Pointer):
-            self.fail("type", "pointers to pointers are not supported: expected a pointer to a scalar", specifiers)
-        if isinstance(base, Tile):
+        if pointers and isinstance(base, Tile):
             self.fail("type", f"pointers point at scalars: expected a scalar type, found {base}", specifiers)
         bank = any("__constant__" in words for words in (specifiers.qualifiers, *pointers))
-        return Pointer(base, bank, "const" in specifiers.qualifiers)
+        qualifiers = specifiers.qualifiers
+        for words in pointers:
+            assert not isinstance(base, Tile)
+            if isinstance(base, Pointer) and (bank or isinstance(base.to, Pointer)):
+                what = f"one to {base} in the constant bank" if bank else f"one to {base}"
+                message = f"a pointer: expected one to numbers or to pointers to numbers, found {what}"
+                self.fail("type", message, specifiers)
+            base = Pointer(base, bank, "const" in qualifiers)
+            qualifiers = words
+        return base
 
     def _named_type(self, name: str) -> Type | None:
         found = self.scopes.find(name)

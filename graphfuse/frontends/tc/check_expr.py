@@ -159,8 +159,26 @@ class ExprChecker(Checker):
         return self.load(pointer, self.explicit_mask(mask, pointer), node)
 
     def load(self, pointer: t.Expr, mask: t.Expr | None, node: ast.Expr, cache: str = "") -> t.Expr:
-        """Read through checked pointers."""
+        """Read through checked pointers. Of a table it is one pointer: those of a tile begin in one array."""
+        if pointer.shape and _is_table(pointer.type):
+            what = f"expected {pointer.elem}, as pointers are read one by one, found {pointer.type}"
+            self.fail("dereference", f"a load through a table of pointers: {what}", node)
         return t.Load(node.at, _pointed_at(pointer), pointer, self.mask(pointer, mask, node), cache)
+
+    def _subscript(self, node: ast.Subscript) -> t.Expr:
+        """`table[i]` is `*(table + i)`; all else rearranges a tile."""
+        if isinstance(node.operand, ast.Name) and node.operand.text == "atomic_add":
+            self.undefined(node.operand)
+        x = self.value(node.operand)
+        if not _is_table(x.type):
+            return check_subscript(self, x, node)
+        index = node.items[0].axis if len(node.items) == 1 and node.items[0].kind == "index" else None
+        if index is None or isinstance(index, ast.Slice):
+            self.fail("subscript", f"operand of '[]': expected one index into {x.type}", node)
+        place = self.value(index)
+        if not isinstance(place.elem, Arith) or place.elem.is_float:
+            self.fail("subscript", f"index: expected an integer, found {place.type}", node.items[0])
+        return self.load(self.binary("+", x, place, node), None, node)
 
     def _masked(self, node: ast.MaskedDeref) -> t.Expr:
         return self._load(node, node.operand, node.mask)
@@ -187,6 +205,9 @@ class ExprChecker(Checker):
             if isinstance(target.operand, ast.Name) and self.scopes.find(target.operand.text) is None:
                 self.undefined(target.operand)
             found = "a part of a tile, which is assigned whole"
+            symbol = self.scopes.find(target.operand.text) if isinstance(target.operand, ast.Name) else None
+            if isinstance(symbol, t.Variable) and isinstance(symbol.type, Pointer):
+                found = "an element of a table, which is only read" if _is_table(symbol.type) else "a value"
         elif isinstance(target, ast.Name):
             found = f"{target.text!r}, which is no variable"
         self.fail("lvalue", f"left operand of {op!r}: expected a variable or '*pointer', found {found}", target)
@@ -238,6 +259,9 @@ class ExprChecker(Checker):
         """Refuse stores to const memory; a promise of `__readonly` is dropped with a warning."""
         elem = pointer.elem
         assert isinstance(elem, Pointer)
+        if _is_table(elem):
+            what = "expected a pointer to numbers, as tables of pointers are only read"
+            self.fail("const", f"store: {what}, found {pointer.type}", node)
         if elem.const or elem.bank:
             what = "the constant bank" if elem.bank else "const memory"
             self.fail("const", f"store: expected a pointer to writable memory, found {pointer.type} into {what}", node)
@@ -313,7 +337,7 @@ class ExprChecker(Checker):
         ast.String: Checker._string, ast.Unary: _unary, ast.Postfix: _postfix,
         ast.MaskedDeref: _masked, ast.Binary: Checker._binary, ast.Ternary: _ternary,
         ast.Assign: _assign, ast.Call: lambda self, node: self.call(node),
-        ast.Subscript: check_subscript, ast.Cast: _cast, ast.SizeOf: Checker._sizeof,
+        ast.Subscript: _subscript, ast.Cast: _cast, ast.SizeOf: Checker._sizeof,
         ast.Generic: Checker._generic, ast.InitList: Checker._init_list,
     }  # fmt: skip
 
@@ -322,8 +346,14 @@ def _pointed_at(pointer: t.Expr) -> Type:
     """The type of what checked pointers point at."""
     elem = pointer.elem
     assert isinstance(elem, Pointer)
-    assert isinstance(elem.to, Arith)
+    assert not isinstance(elem.to, Void)
     return with_shape(elem.to, pointer.shape)
+
+
+def _is_table(of: Type) -> bool:
+    """Whether pointers lie in memory there."""
+    elem = elem_of(of)
+    return isinstance(elem, Pointer) and isinstance(elem.to, Pointer)
 
 
 def roots(pointer: t.Expr) -> list[t.Variable]:

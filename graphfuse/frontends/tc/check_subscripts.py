@@ -33,11 +33,8 @@ _KEPT = (":", "slice")
 _BITS = {t.bits: t for t in (CHAR, SHORT, INT, LONG)}
 
 
-def check_subscript(c: Checker, node: ast.Subscript) -> t.Expr:
-    """`x[items]`, an item for each axis and `newaxis` anywhere."""
-    if isinstance(node.operand, ast.Name) and node.operand.text == "atomic_add":
-        c.undefined(node.operand)
-    x = c.value(node.operand)
+def check_subscript(c: Checker, x: t.Expr, node: ast.Subscript) -> t.Expr:
+    """`x[items]`, an item for each axis and `newaxis` anywhere; `x` is the checked operand."""
     if not isinstance(x.type, Tile):
         notes = [Note("an element in memory is *(pointer + index)")] if isinstance(x.type, Pointer) else []
         c.fail("subscript", f"operand of '[]': expected a tile, found {x.type}", node, notes)

@@ -51,14 +51,21 @@ def to_elem(x: t.Expr, elem: Element | Void) -> t.Expr:
 def _to_pointer(x: t.Expr, old: Element, elem: Pointer) -> t.Expr:
     if not isinstance(old, Pointer):
         raise ConversionError(f"expected a pointer ({elem}), found {x.type}")
-    if old.to == elem.to:
+    if old.plain == elem.plain:
         # the constant bank and `const` are about what may be done, not about the address
-        if old.const and not elem.const:
+        if _drops_const(old, elem):
             raise ConversionError(f"expected {elem}, found {x.type}: the conversion drops 'const'")
         return x
     if Void() in (old.to, elem.to):
         return t.PointerCast(x.at, with_shape(elem, x.shape), x)
     raise ConversionError(f"expected {elem}, found {x.type}: write the conversion as a cast")
+
+
+def _drops_const(old: Pointer, new: Pointer) -> bool:
+    """Whether more may be stored through, at any level. Tables are never stored to: their pointers may gain `const`."""
+    if old.const and not new.const:
+        return True
+    return isinstance(old.to, Pointer) and isinstance(new.to, Pointer) and _drops_const(old.to, new.to)
 
 
 def cast_elem(x: t.Expr, elem: Element | Void) -> t.Expr:

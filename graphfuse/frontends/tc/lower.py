@@ -297,12 +297,15 @@ def _stays_in_array(
 
 
 def _pointer_sources(body: Sequence[t.Flat]) -> dict[t.Variable, tuple[list[t.Variable], bool]]:
-    """For each pointer assigned in a loop: the variables it is made of, and whether a cast or a call is among it."""
+    """For each pointer assigned in a loop: the variables it is made of, and whether a cast, a call or a load is too."""
     out: dict[t.Variable, tuple[list[t.Variable], bool]] = {}
     for node in t.walk(*body):
         if isinstance(node, t.Assign | t.Let) and isinstance(node.variable.elem, Pointer):
             found, casts = out.get(node.variable, ([], False))
-            casts = casts or any(isinstance(x, t.PointerCast | t.Call) for x in t.walk(node.value))
+            casts = casts or any(
+                isinstance(x, t.PointerCast | t.Call) or (isinstance(x, t.Load) and isinstance(x.elem, Pointer))
+                for x in t.walk(node.value)
+            )
             out[node.variable] = ([*found, *roots(node.value)], casts)
     return out
 
@@ -314,4 +317,7 @@ def _promises(f: t.FunctionDecl, *, debug: bool) -> dict[str, Attr]:
     for name in ("readonly", "writeonly", "noalias"):
         if listed := tuple(v.name for v in f.params if name in v.attributes):
             out[name] = listed
+    tables = [(v.name, v.type.to) for v in f.params if isinstance(v.type, Pointer)]
+    if entries := tuple((name, pointee(to)) for name, to in tables if isinstance(to, Pointer)):
+        out["tables"] = entries
     return {**out, "debug": True} if debug else out

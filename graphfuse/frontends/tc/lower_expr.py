@@ -325,7 +325,7 @@ class ExprLowering(ABC):
         mask, condition = (m.x if isinstance(m, t.Splat) else m for m in (then.mask, x.condition))
         if not isinstance(mask, t.Read) or not isinstance(condition, t.Read) or mask.variable is not condition.variable:
             return None
-        return self._load(then, constant.value)
+        return self._loaded(then, constant.value)
 
     def _select_pointers(self, x: t.Select) -> Lowered:
         condition, a, b = self.value(x.condition), self.pointer(x.then), self.pointer(x.other)
@@ -400,7 +400,13 @@ class ExprLowering(ABC):
         masks = () if mask is None else (self.value(mask),)
         return p.root, self.offset_of(p, pointer.shape, at), masks
 
-    def _load(self, x: t.Load, other: float = 0) -> Value:
+    def _load(self, x: t.Load) -> Lowered:
+        loaded = self._loaded(x)
+        if not isinstance(x.elem, Pointer):
+            return loaded
+        return PointerValue(self.emit(block.pointer_at, loaded, at=x.at, to=pointee(x.type)))
+
+    def _loaded(self, x: t.Load, other: float = 0) -> Value:
         root, offset, masks = self._access(x.pointer, x.mask, x.at)
         attrs: dict[str, Attr] = {"cache": x.cache} if x.cache else {}
         if masks and not (other == 0 and math.copysign(1, other) > 0):
@@ -453,7 +459,7 @@ class ExprLowering(ABC):
         t.Transpose: _shaped, t.Take: _shaped, t.Cat: _cat, t.Gather: _gather, t.Sort: _sort,
         t.Histogram: _histogram, t.Reduce: _reduce, t.Scan: _scan, t.Unary: _unary, t.Binary: _binary,
         t.Function: _function, t.PointerAdd: _pointer_add, t.PointerDiff: _pointer_diff, t.Select: _select,
-        t.Range: _range, t.Dot: _dot, t.Accumulate: _accumulate, t.Load: lambda self, x: self._load(x),
+        t.Range: _range, t.Dot: _dot, t.Accumulate: _accumulate, t.Load: _load,
         t.Store: _store, t.Atomic: _atomic, t.Grid: _grid, t.Assume: _assume, t.Call: lambda self, x: self.call(x),
         t.Barrier: _effect, t.Print: _effect, t.Assert: _effect, t.Random: _random,
     }  # fmt: skip
@@ -467,7 +473,9 @@ def scalar_of(of: Type) -> Scalar:
 
 
 def pointee(of: Type) -> Scalar:
-    """The block element that pointers of a type point at; void is bytes."""
+    """The block element that pointers of a type point at; void is bytes, a pointer an address."""
     elem = elem_of(of)
     assert isinstance(elem, Pointer), f"{of} is no pointer"
+    if isinstance(elem.to, Pointer):
+        return I64
     return elem.to.elem if isinstance(elem.to, Arith) else I8

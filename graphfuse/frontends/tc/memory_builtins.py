@@ -11,7 +11,7 @@ from graphfuse.frontends.tc import ast
 from graphfuse.frontends.tc import typed as t
 from graphfuse.frontends.tc.check_expr import ExprChecker
 from graphfuse.frontends.tc.convert import broadcast, to_elem
-from graphfuse.frontends.tc.types import BOOL, Pointer, Void, with_shape
+from graphfuse.frontends.tc.types import BOOL, Arith, Pointer, Void, with_shape
 
 _CHANGES = ("add", "sub", "and", "or", "xor", "min", "max", "cas")
 _ATOMICS = {f"atomic_{kind}": kind for kind in _CHANGES} | {"atomic_xchg": "exchange", "f32_atomic_add": "add"}
@@ -75,11 +75,12 @@ def _atomic(c: ExprChecker, node: ast.Call, name: str) -> t.Expr:
     elem = pointer.elem
     if not isinstance(elem, Pointer) or isinstance(elem.to, Void):
         c.fail("arguments", f"argument 0 of {name}: expected a pointer, found {pointer.type}", nodes[0])
+    c.writable(pointer, nodes[0])
+    assert isinstance(elem.to, Arith), "what is written is a number"
     if elem.to.bits < 16:
         c.fail("arguments", f"{name}: expected elements of 16, 32 or 64 bits, found {elem.to}", nodes[0])
     if kind in ("and", "or", "xor") and elem.to.is_float:
         c.fail("arguments", f"{name}: expected a pointer to integers, found {pointer.type}", nodes[0])
-    c.writable(pointer, nodes[0])
     shape = c.joint_shape(node, f"arguments of {name}: ", pointer, *values, *masks)
     with c.conversions("broadcast", node, f"arguments of {name}: "):
         pointer = broadcast(pointer, shape)

@@ -43,14 +43,21 @@ class Void:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """The address of a number. `bank`: in the constant bank; `const`: not to be stored through."""
+    """The address of a number or a pointer. `bank`: in the constant bank; `const`: not to be stored through."""
 
-    to: Arith | Void
+    to: Arith | Void | Pointer
     bank: bool = False
     const: bool = False
 
     def __str__(self) -> str:
+        if isinstance(self.to, Pointer):
+            return f"{self.to}{' const' if self.const else ''}*"
         return f"{'const ' if self.const else ''}{self.to}{' __constant__ ' if self.bank else ''}*"
+
+    @property
+    def plain(self) -> Pointer:
+        """Without what qualifiers say at any level."""
+        return Pointer(self.to.plain if isinstance(self.to, Pointer) else self.to)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,15 +47,18 @@ class Operator:
         names.bind_macros()
         h = self.header
         found = {k.name: k for k in compile_text(self.source, self.file, names.macros)}
-        if h.kernel is not None:
-            if h.kernel.text not in found:
-                what = f"expected a kernel of the file ({', '.join(found) or 'none'})"
-                raise ParseError(f"kernel: {what}, found {h.kernel.text!r}", h.kernel.loc)
-            return found[h.kernel.text]
-        if len(found) != 1:
+        if h.kernel is None and len(found) != 1:
             what = f"expected one kernel in the file, or a field `kernel: NAME`, found {', '.join(found) or 'none'}"
             raise ParseError(what, h.loc)
-        return next(iter(found.values()))
+        if h.kernel is not None and h.kernel.text not in found:
+            what = f"expected a kernel of the file ({', '.join(found) or 'none'})"
+            raise ParseError(f"kernel: {what}, found {h.kernel.text!r}", h.kernel.loc)
+        kernel = next(iter(found.values())) if h.kernel is None else found[h.kernel.text]
+        if tables := block.tables(kernel.func):
+            shown = next(f"{p.ctype} {p.name}" for p in kernel.params if p.name in tables)
+            what = "expected pointers to numbers, as a graph says which tensors its kernels touch"
+            raise UnsupportedError(f"kernel {kernel.name!r}: {what}, found '{shown}'", h.loc)
+        return kernel
 
     def text_of_all(self) -> tuple[str, ...]:
         """The source and what it includes: all that a call depends on, the operands aside."""
