@@ -30,6 +30,7 @@ from graphfuse.frontends.tc.ast import to_text
 from graphfuse.frontends.tc.format import format_text
 from graphfuse.frontends.tc.lint import lint
 from graphfuse.frontends.tc.preprocess import texts_read
+from graphfuse.kernels.arguments import arrays_of
 from graphfuse.kernels.checking import check
 from graphfuse.kernels.configs import DEFAULT_CTAS, DEFAULT_SCHEDULES, DEFAULT_STAGES, DEFAULT_WARPS, Config, Space
 from graphfuse.kernels.kernel import Kernel
@@ -94,7 +95,7 @@ def split_defines(args: Sequence[str]) -> tuple[list[str], list[str]]:
     "args",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A number, FILE.npy, random(N,..), zeros(..), ones, arange or empty.",
+    help="A number, FILE.npy, random(N,..), zeros(..), ones, arange or empty; of `T **x` a list: `[zeros(3), null]`.",
 )
 @click.option("--device", default="", metavar="DEVICE", help="Where it runs: `cpu`, `cuda`, `cuda:N` or `emulator`.")
 @click.option("--save", "saves", multiple=True, metavar="NAME=FILE.npy", help="Write an array there after the run.")
@@ -292,9 +293,10 @@ def _taken(meta: KernelMeta) -> dict[str, int | None]:
 
 def _summary(kernel: Kernel, values: dict[str, Any], seconds: float, *, as_json: bool) -> None:
     rows: list[dict[str, Any]] = []
-    for p in kernel.parameters:
-        if p.is_pointer and p.mode != "r":
-            x = np.asarray(values[p.name]).astype(np.float64)
+    memory = kernel.bind((), values).memory
+    for p, array in arrays_of(kernel.parameters, memory):
+        if p.mode != "r":
+            x = np.asarray(array.owner).astype(np.float64)
             stats = {"mean": float(x.mean()), "min": float(x.min()), "max": float(x.max())} if x.size else {}
             rows.append({"name": p.name, "elem": p.elem.name, "shape": list(x.shape), **stats})
     if as_json:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -32,6 +32,8 @@ class Memory:
     owner: Any
     is_dense: bool
     """Whether all of these bytes are its own."""
+    entries: tuple[Memory | None, ...] = ()
+    """Of a list of arrays, whose addresses are what this memory of our own holds: these."""
 
     def overlaps(self, other: Memory) -> bool:
         """Whether they certainly share bytes; arrays with gaps may lie in one another's."""
@@ -69,13 +71,27 @@ def bind(kernel: str, wanted: Sequence[Parameter], args: Sequence[Any], named: M
         else:
             memory.append(None)
             slots.append(slot_of(what, p, value))
-    places = {m.gpu for m in memory if m}
+    arrays = list(arrays_of(wanted, memory))
+    places = {m.gpu for _, m in arrays}
     if len(places) > 1:
-        names = [f"{p.name} on {_place(m.gpu)}" for p, m in zip(wanted, memory, strict=True) if m]
+        names = [f"{p.name} on {_place(m.gpu)}" for p, m in arrays]
         raise InputError(f"kernel {kernel!r}: expected all arrays on one device, found {', '.join(names)}")
     torch = torch_module()
-    is_torch = torch is not None and any(m and isinstance(m.owner, torch.Tensor) for m in memory)
+    is_torch = torch is not None and any(isinstance(m.owner, torch.Tensor) for _, m in arrays)
     return Bound(tuple(slots), tuple(memory), places.pop() if places else None, is_torch)
+
+
+def arrays_of(wanted: Sequence[Parameter], memory: Sequence[Memory | None]) -> Iterator[tuple[Parameter, Memory]]:
+    """The arrays of a launch, each of a list by itself as `x[3]`."""
+    for p, m in zip(wanted, memory, strict=True):
+        if m is not None and p.entry is not None and m.entries:
+            yield from ((_entry(p, i, p.entry), e) for i, e in enumerate(m.entries) if e is not None)
+        elif m is not None:
+            yield p, m
+
+
+def _entry(p: Parameter, i: int, entry: Parameter) -> Parameter:
+    return replace(entry, name=f"{p.name}[{i}]")
 
 
 def packed(slots: Sequence[int]) -> Array:
@@ -112,6 +128,13 @@ def in_order(
 def memory_of(what: str, p: Parameter, value: Any) -> Memory:
     """Where an array is; raises InputError for one that is not the parameter's."""
     torch = torch_module()
+    if p.entry is not None:
+        if isinstance(value, list | tuple):
+            return _of_list(what, p, p.entry, cast("Sequence[Any]", value))
+        if not _is_addresses(value):
+            found = getattr(value, "dtype", type(value).__name__)
+            expected = f"expected a list of arrays of {p.entry.elem}, or an array of addresses (i64)"
+            raise InputError(f"{what}: {expected}, found {f'one of {found}' if hasattr(value, 'dtype') else found}")
     if isinstance(value, np.ndarray):
         return _of_numpy(what, p, cast("Array", value))
     if torch is not None and isinstance(value, torch.Tensor):
@@ -119,6 +142,26 @@ def memory_of(what: str, p: Parameter, value: Any) -> Memory:
     if hasattr(value, "__dlpack__"):
         return _of_dlpack(what, p, value)
     raise InputError(f"{what}: expected an array of {p.elem}, found {type(value).__name__}")
+
+
+def _of_list(what: str, p: Parameter, entry: Parameter, values: Sequence[Any]) -> Memory:
+    """The addresses of arrays, in memory that is kept with them; that of None is 0."""
+    if not values:
+        raise InputError(f"{what}: expected a list of arrays of {entry.elem}, found an empty list")
+    found = [
+        None if value is None else memory_of(f"{what}, entry {i}", _entry(p, i, entry), value)
+        for i, value in enumerate(values)
+    ]
+    table = packed([m.address if m else 0 for m in found])
+    address = int(table.__array_interface__["data"][0])
+    return Memory(address, table.nbytes, -1, table, is_dense=True, entries=tuple(found))
+
+
+def _is_addresses(value: Any) -> bool:
+    """Whether it may be an array of integers of 64 bits: what DLPack brings is looked at later."""
+    name = str(getattr(value, "dtype", "")).removeprefix("torch.")
+    is_array = hasattr(value, "__dlpack__") or isinstance(value, np.ndarray)
+    return is_array and (name in ("int64", "uint64") or not name)
 
 
 def _of_numpy(what: str, p: Parameter, value: Array) -> Memory:
@@ -150,14 +193,16 @@ def _strided(
 
 
 def _is_bits_of(p: Parameter, dtype: np.dtype[Any]) -> bool:
-    """Whether numpy has no type of its own for such elements, so that people keep them as plain bytes."""
+    """Whether elements are kept as others: bytes where numpy has no type of its own, addresses without a sign."""
+    if p.entry is not None:
+        return dtype == np.uint64
     return p.elem.is_float and p.elem.bits == 8 and dtype == np.uint8
 
 
 def _of_torch(what: str, p: Parameter, value: Any) -> Memory:
     if value.device.type not in ("cpu", "cuda"):
         raise InputError(f"{what}: expected a tensor on a CPU or a CUDA device, found one on {value.device}")
-    if value.dtype != torch_dtype(p.elem.name):
+    if value.dtype not in (torch_dtype(p.elem.name), torch_dtype("u64") if p.entry is not None else None):
         found = str(value.dtype).removeprefix("torch.")
         raise InputError(f"{what}: expected a tensor of {p.elem}, found one of {found}")
     if value.layout != torch_module().strided or value.is_neg():
@@ -193,7 +238,7 @@ def _of_dlpack(what: str, p: Parameter, value: Any) -> Memory:
         array = Imported(value, 1 if on_gpu else None)
     except (BufferError, RuntimeError, TypeError, ValueError) as e:
         raise InputError(f"{what}: cannot be read through DLPack: {str(e).lower()}") from None
-    if array.elem != p.elem.name:
+    if array.elem != p.elem.name and not (p.entry is not None and array.elem == "u64"):
         found = array.elem or "an element type of its own"
         raise InputError(f"{what}: expected an array of {p.elem}, found one of {found}")
     size = p.elem.bytes

@@ -7,16 +7,16 @@ the GPU's own code and finds races of its warps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from graphfuse.artifact import Array
 from graphfuse.errors import GraphfuseError
 from graphfuse.findings import About, Finding, finding_of
-from graphfuse.interp.block import launch
+from graphfuse.interp.block import Reached, launch
 from graphfuse.kernels.arguments import bind
 from graphfuse.kernels.kernel import Grid, Kernel
 from graphfuse.kernels.specialise import check_promises
@@ -42,14 +42,18 @@ def check(
     except GraphfuseError as e:
         return [replace(finding_of(e), about=About("promise"))]
     names = [p.name for p in kernel.parameters if p.is_pointer]
-    arrays: list[Array] = [values[n].reshape(-1) for n in names]
-    before = {n: values[n].copy() for n in names}
-    written = [np.zeros(x.size, np.bool_) if n in empty else None for n, x in zip(names, arrays, strict=True)]
+    before = {n: _copy(values[n]) for n in names}
+    # of lists the addresses, which `bound` holds
+    tables = {p.name: m for p, m in zip(kernel.parameters, bound.memory, strict=True) if m is not None and m.entries}
+    arrays: list[Array] = [tables[n].owner if n in tables else values[n].reshape(-1) for n in names]
+    written = [_unwritten(n, x, empty) for n, x in zip(names, arrays, strict=True)]
+    listed = [(f"{n}[{i}]", e.owner.reshape(-1)) for n, m in tables.items() for i, e in enumerate(m.entries) if e]
+    reached = [Reached(n, x, _unwritten(n, x, empty)) for n, x in listed]
     found: list[Finding] = []
     scalars = {p.name: values[p.name] for p in kernel.parameters if not p.is_pointer}
     checked = replace(kernel.func, attrs={**kernel.func.attrs, "debug": True})  # assertions hold, too
     try:
-        launch(checked, arrays, scalars, grid=axes, written=written, races=found, out=out)
+        launch(checked, arrays, scalars, grid=axes, written=written, races=found, out=out, reached=reached)
     except GraphfuseError as e:
         found.append(finding_of(e))
     if emulate and all(f.is_note for f in found):
@@ -62,3 +66,15 @@ def check(
             found.append(finding_of(e))
         found += [note for _, report in driver.reports for note in report.notes]
     return found
+
+
+def _copy(value: Any) -> Any:
+    """An array, or a list of arrays, as it is now."""
+    if isinstance(value, list | tuple):
+        return [None if x is None else x.copy() for x in cast("Sequence[Any]", value)]
+    return value.copy()
+
+
+def _unwritten(name: str, array: Array, empty: frozenset[str]) -> Array | None:
+    """Which elements may be read, if nobody wrote them before."""
+    return np.zeros(array.size, np.bool_) if name in empty else None

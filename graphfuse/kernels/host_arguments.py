@@ -49,8 +49,8 @@ class HostArguments:
     def read(self, grid: Any, args: Sequence[Any]) -> Any:
         """What a launch's grid and arguments are, as `Seen`. Raises InputError for arguments that do not fit.
 
-        None if `arguments.bind` has to say it: where memory is on a GPU or lent for a call, and where a promise may be
-        broken. False if they are of another form: see `call_ir`.
+        None if `arguments.bind` has to say it: where memory is on a GPU or lent for a call (by a list of arrays, too),
+        and where a promise may be broken. False if they are of another form: see `call_ir`.
         """
         return self._read(grid, args)
 
@@ -76,6 +76,8 @@ class HostArguments:
                 slot, end = slot_of(what, p, value), 0
             elif value is None:
                 slot, end = 0, 0
+            elif p.entry is not None and isinstance(value, list | tuple):
+                return None
             else:
                 memory = memory_of(what, p, value)
                 if memory.gpu >= 0 or isinstance(memory.owner, Imported):

@@ -10,7 +10,7 @@ import numpy as np
 
 from graphfuse.artifact import Executable, KernelMeta, Launch, TensorMap
 from graphfuse.errors import InputError
-from graphfuse.kernels.arguments import Bound, packed
+from graphfuse.kernels.arguments import Bound, Memory, arrays_of, packed
 from graphfuse.kernels.signature import Parameter
 from graphfuse.kernels.specialise import MOST as ALIGNMENT
 from graphfuse.runtime.gpu.calls import MAX_GRID, EncodedMap, KernelCall, MapSizes
@@ -113,14 +113,15 @@ class GpuKernel:
         return _Call(self.meta, self.info, self._function, blocks, slots, maps), copies
 
     def _copies(self, bound: Bound, held: list[Block], stream: int) -> dict[int, int]:
-        """The addresses of copies of what is on the host. Arrays that overlap there overlap here."""
-        host = sorted((m.address, m.address + m.nbytes, i) for i, m in enumerate(bound.memory) if m and m.gpu < 0)
+        """The addresses of copies of what is on the host, by where it is. Arrays that overlap there overlap here."""
+        arrays = (m for _, m in arrays_of(self._parameters, bound.memory))
+        host = sorted({(m.address, m.address + m.nbytes) for m in arrays if m.gpu < 0})
         spans: list[tuple[int, int, list[int]]] = []
-        for start, end, i in host:
+        for start, end in host:
             if spans and start < spans[-1][1]:
-                spans[-1] = spans[-1][0], max(end, spans[-1][1]), [*spans[-1][2], i]
+                spans[-1] = spans[-1][0], max(end, spans[-1][1]), [*spans[-1][2], start]
             else:
-                spans.append((start, end, [i]))
+                spans.append((start, end, [start]))
         copies: dict[int, int] = {}
         for start, end, group in spans:
             shift = start % ALIGNMENT  # what is known of an address holds of its copy's
@@ -128,15 +129,14 @@ class GpuKernel:
             held.append(block)
             if end > start:
                 self.context.driver.copy_in(block.address + shift, start, end - start, stream)
-            for i in group:
-                copies[i] = block.address + shift + bound.slots[i] - start
+            copies.update((at, block.address + shift + at - start) for at in group)
         return copies
 
     def _copy_back(self, bound: Bound, copies: dict[int, int], stream: int) -> None:
-        for i, address in copies.items():
-            memory = bound.memory[i]
-            if memory is not None and memory.nbytes and self.meta.params[i] != "r":
-                self.context.driver.copy_out(memory.address, address, memory.nbytes, stream)
+        modes = {p.name: mode for p, mode in zip(self._parameters, self.meta.params, strict=False)}
+        for p, m in arrays_of(self._parameters, bound.memory):
+            if m.gpu < 0 and m.nbytes and modes.get(p.name, p.mode) != "r":
+                self.context.driver.copy_out(m.address, copies[m.address], m.nbytes, stream)
 
     def _slots(
         self,
@@ -152,9 +152,13 @@ class GpuKernel:
             if memory is None:
                 out.append(Argument(slot, self.meta.params[i]))
                 continue
-            address = copies.get(i, memory.address)
+            p = self._parameters[i]
             # what a kernel does not write it must not find unset: it may read what it has not written
-            mode, p = "r" if self.meta.params[i] == "r" else "x", self._parameters[i]
+            mode = "r" if self.meta.params[i] == "r" else "x"
+            if memory.entries:
+                out.append(self._table(p, memory, copies, held, stream))
+                continue
+            address = _place(memory, copies)
             out.append(Argument(address, mode, address, memory.nbytes, name=p.name, elem=p.elem.name))
         out += [Argument(value, "i") for value in extra]
         address, (flags, nbytes) = 0, scratch
@@ -166,6 +170,20 @@ class GpuKernel:
             self.context.driver.copy_in(address, zeros.ctypes.data, flags, stream)
         return [*out, Argument(address and address + flags, "x", address, flags + nbytes)]
 
+    def _table(self, p: Parameter, memory: Memory, copies: dict[int, int], held: list[Block], stream: int) -> Argument:
+        """A list of arrays: their addresses on the GPU, put there."""
+        found = {m.address: _place(m, copies) for m in memory.entries if m}
+        table = packed([found[m.address] if m else 0 for m in memory.entries])
+        held.append(self.context.pool.take(table.nbytes, f"addresses of kernel {self.meta.name!r}", stream))
+        self.context.driver.copy_in(held[-1].address, address_of(table), table.nbytes, stream)
+        arrays = arrays_of([p], [memory])
+        reached = tuple(
+            Argument(found[m.address], q.mode, found[m.address], m.nbytes, name=q.name, elem=q.elem.name)
+            for q, m in arrays
+        )
+        at = held[-1].address
+        return Argument(at, "r", at, table.nbytes, name=p.name, elem=p.elem.name, reached=reached)
+
     def _map(self, spec: TensorMap, pointer: int, symbols: dict[str, int]) -> EncodedMap:
         sizes = MapSizes.of(spec, symbols)
         key = (id(spec), pointer, sizes)
@@ -175,6 +193,11 @@ class GpuKernel:
             self._maps[key] = EncodedMap(spec, sizes)
             self._maps[key].encode(self.context.driver.encode_tensor_map, pointer)
         return self._maps[key]
+
+
+def _place(memory: Memory, copies: dict[int, int]) -> int:
+    """Where an array is on the GPU."""
+    return copies[memory.address] if memory.gpu < 0 else memory.address
 
 
 def resources(meta: KernelMeta) -> dict[str, int]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from graphfuse.blockopt.grid import AXES
 from graphfuse.dialects import block
-from graphfuse.dialects.pointers import WRITES, accesses
+from graphfuse.dialects.pointers import WRITES, accesses, entries
 from graphfuse.errors import UsageError
 from graphfuse.ir.core import Func, attr_strs, symbols_of
 from graphfuse.ir.rewrite import dead_code
@@ -26,8 +26,12 @@ class Parameter:
     """What the source promises it, or an address in bytes, to be a multiple of."""
     is_alone: bool = False
     """Whether the source promises that nothing which is written overlaps it."""
+    entry: Parameter | None = None
+    """Of a table of pointers, `float **x`, whose elements are addresses: what each of these points at."""
 
     def __str__(self) -> str:
+        if self.entry is not None:
+            return f"{self.entry.elem} **{self.name}"
         return f"{self.elem}{' *' if self.is_pointer else ' '}{self.name}"
 
 
@@ -41,11 +45,18 @@ def parameters(func: Func) -> tuple[Parameter, ...]:
     promised = {name: number for name, number in block.promises(func).items() if name in read}
     out: list[Parameter] = []
     writeonly, noalias = (attr_strs(func, name) if name in func.attrs else () for name in ("writeonly", "noalias"))
+    tables = block.tables(func)
     for v in func.params:
         divisor = promised.get(v.hint, 1)
         if isinstance(v.type, Ptr):
             mode, alone = "w" if v.hint in writeonly else "x" if v.hint in written else "r", v.hint in noalias
-            out.append(Parameter(v.hint, v.type.elem, is_pointer=True, mode=mode, divisor=divisor, is_alone=alone))
+            entry = None
+            if v.hint in tables:
+                changes = "x" if entries(v.hint) in written else "r"
+                entry = Parameter(v.hint, tables[v.hint], is_pointer=True, mode=changes)
+            out.append(
+                Parameter(v.hint, v.type.elem, is_pointer=True, mode=mode, divisor=divisor, is_alone=alone, entry=entry)
+            )
         else:
             assert isinstance(v.type, Scalar), "a kernel takes pointers and numbers"
             out.append(Parameter(v.hint, v.type, is_pointer=False, divisor=divisor))

@@ -17,7 +17,7 @@ from graphfuse.blockopt.parameters import symbolic_parameters
 from graphfuse.blockopt.pipeline import optimized
 from graphfuse.errors import InputError
 from graphfuse.ir.core import Func
-from graphfuse.kernels.arguments import Bound
+from graphfuse.kernels.arguments import Bound, arrays_of
 from graphfuse.kernels.signature import Parameter
 from graphfuse.symbolic import Dim
 
@@ -69,10 +69,11 @@ def check_promises(kernel: str, wanted: Sequence[Parameter], bound: Bound) -> No
             what = "an address" if p.is_pointer else "a number"
             wanted_text = f"expected {what} that is a multiple of {p.divisor}"
             raise InputError(f"kernel {kernel!r}: argument {p.name!r}: {wanted_text}, found {slot}")
-    for i, p in enumerate(wanted):
-        for j, q in enumerate(wanted) if p.is_alone else ():
-            a, b = bound.memory[i], bound.memory[j]
-            if i != j and not p.mode == q.mode == "r" and a and b and a.overlaps(b):
+    for p, a in zip(wanted, bound.memory, strict=True):
+        if a is None or not p.is_alone:
+            continue
+        for q, b in arrays_of(wanted, bound.memory):
+            if b is not a and not p.mode == q.mode == "r" and a.overlaps(b):
                 what = f"expected an array that lies apart, as __noalias promises, found one that overlaps {q.name!r}"
                 raise InputError(f"kernel {kernel!r}: argument {p.name!r}: {what}")
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from graphfuse.errors import GraphfuseError, UsageError
 from graphfuse.frontends.tc import SourceError
-from graphfuse.kernels.arguments import Bound, Memory
+from graphfuse.kernels.arguments import Bound, Memory, arrays_of
 from graphfuse.kernels.configs import Config, Space
 from graphfuse.kernels.kernel import MOST_SIZES, Grid, Kernel
 from graphfuse.kernels.on_gpu import resources
@@ -281,7 +281,7 @@ def _clock(kernel: Kernel, bound: Bound) -> Generator[Clock]:
     if not where.is_gpu:
         yield CpuClock()
         return
-    nbytes = sum(m.nbytes for m in bound.memory if m is not None)
+    nbytes = sum(m.nbytes for _, m in arrays_of(kernel.parameters, bound.memory))
     with GpuClock(kernel.context(where), bound.stream, nbytes) as clock:
         yield clock
 
@@ -295,8 +295,8 @@ def _one_for_each_source(points: Sequence[Config]) -> list[Config]:
 def _kept(kernel: Kernel, bound: Bound) -> Generator[None]:
     """The arrays that a kernel may write are afterwards as they were."""
     with ExitStack() as stack:
-        for p, memory in zip(kernel.parameters, bound.memory, strict=True):
-            if memory is not None and p.mode != "r" and memory.nbytes:
+        for p, memory in arrays_of(kernel.parameters, bound.memory):
+            if p.mode != "r" and memory.nbytes:
                 stack.enter_context(_kept_on_gpu(kernel, bound, memory) if memory.gpu >= 0 else _kept_on_host(memory))
         yield
 

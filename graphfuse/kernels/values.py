@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +44,13 @@ def read_values(
     out: dict[str, Any] = {}
     for p in sorted(wanted, key=lambda p: p.is_pointer):  # shapes are made of numbers
         if p.is_pointer:
-            out[p.name] = _array(p, given[p.name], numbers, rng)
+            out[p.name] = _arrays(p, given[p.name], numbers, rng)
         else:
             out[p.name] = _number(p, given[p.name], numbers)
             numbers.setdefault(p.name, str(out[p.name]))
-    empty = frozenset(p.name for p in wanted if p.is_pointer and given[p.name].startswith("empty"))
+    texts_of = {p.name: given[p.name] for p in wanted if p.is_pointer and p.entry is None}
+    texts_of |= {f"{p.name}[{i}]": t for p in wanted if p.entry for i, t in enumerate(_listed(given[p.name]) or ())}
+    empty = frozenset(name for name, text in texts_of.items() if text.startswith("empty"))
     return {p.name: out[p.name] for p in wanted}, empty
 
 
@@ -84,6 +87,24 @@ def _number(p: Parameter, text: str, known: Mapping[str, str]) -> int | float:
         except ValueError:
             raise UsageError(f"--arg {p.name}: expected a number, got {text!r}") from None
     return integer(f"--arg {p.name}", text, known)
+
+
+def _arrays(p: Parameter, text: str, known: Mapping[str, str], rng: np.random.Generator) -> Any:
+    """An array, or for a table of pointers `[random(3), null, zeros(4)]`; of addresses there is no telling ahead."""
+    if p.entry is None:
+        return _array(p, text, known, rng)
+    listed = _listed(text)
+    if listed is None:
+        raise UsageError(f"--arg {p.name}: expected a list of arrays such as [random(8), null], got {text!r}")
+    return [
+        None if t == "null" else _array(replace(p.entry, name=f"{p.name}[{i}]"), t, known, rng)
+        for i, t in enumerate(listed)
+    ]
+
+
+def _listed(text: str) -> list[str] | None:
+    """What is between brackets."""
+    return split_at_commas(text[1:-1]) if text.startswith("[") and text.endswith("]") else None
 
 
 def _array(p: Parameter, text: str, known: Mapping[str, str], rng: np.random.Generator) -> Array:

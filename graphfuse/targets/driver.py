@@ -36,7 +36,8 @@ class DriverError(Exception):
 class Argument:
     """One slot of a launch. A pointer has the region of memory it points into; `mode` is as in `KernelMeta.params`.
 
-    A `constant` region is written by no launch. `name` and the elements' type `elem` are for messages.
+    A `constant` region is written by no launch. `name` and the elements' type `elem` are for messages. A region that
+    holds addresses has `reached` what is there.
     """
 
     value: int
@@ -46,6 +47,7 @@ class Argument:
     constant: bool = False
     name: str = ""
     elem: str = ""
+    reached: tuple[Argument, ...] = ()
 
 
 class LaunchCall(Protocol):

@@ -246,17 +246,19 @@ class EmulatedDriver:
     def _values(self, arguments: Sequence[Argument], maps: Sequence[bytes]) -> list[Any]:
         """What the emulator takes: each region of memory once, so that arguments that share one see each other."""
         modes: dict[tuple[int, int], str] = {}
-        for a in arguments:
+        everything = [b for a in arguments for b in (a, *a.reached)]
+        for a in everything:
             if a.base:
                 modes[a.base, a.nbytes] = modes.get((a.base, a.nbytes), "") + a.mode
         regions = {key: self._region(*key) for key in modes}
-        constant = {(a.base, a.nbytes): a.constant for a in arguments}
+        constant = {(a.base, a.nbytes): a.constant for a in everything}
 
         def buffer(i: int, a: Argument) -> Buffer:
             key, name = (a.base, a.nbytes), a.name or f"argument {i}"
             reads, writes = modes[key].strip("w") != "", modes[key].strip("r") != ""
             elem_bytes = elem_dtype(a.elem).itemsize if a.elem else 1
-            return Buffer(regions[key], reads, name, a.value - a.base, writes, constant[key], elem_bytes)
+            reached = tuple(buffer(i, b) for b in a.reached)
+            return Buffer(regions[key], reads, name, a.value - a.base, writes, constant[key], elem_bytes, reached)
 
         values = [buffer(i, a) if a.base else a.value for i, a in enumerate(arguments)]
         return values + [self._tensor_map(m, regions) for m in maps]

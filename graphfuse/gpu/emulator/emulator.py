@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -172,7 +173,8 @@ class Emulator:
                 self._expect_bytes(kernel, param, 8, "a buffer")
                 if not buffer.array.flags.c_contiguous:
                     raise self._error(f"argument {param.name!r} is not contiguous")
-                content[at : at + 8] = (heap.add(param.name, buffer) + buffer.offset).to_bytes(8, "little")
+                made = _table(heap, buffer) if buffer.reached else buffer
+                content[at : at + 8] = (heap.add(param.name, made) + buffer.offset).to_bytes(8, "little")
             else:
                 content[at : at + param.bytes] = self._scalar(kernel, param, arg)
         return maps
@@ -192,6 +194,14 @@ class Emulator:
             return np.array(arg, {2: np.float16, 4: np.float32, 8: np.float64}[param.bytes]).tobytes()
         message = f"kernel {kernel.name!r}: argument {param.name!r} is a {type(arg).__name__}"
         raise self._error(f"{message}: expected an array, a Buffer, a TensorMap or a number")
+
+
+def _table(heap: Heap, buffer: Buffer) -> Buffer:
+    """Addresses as they are in the heap, where what they are of is put."""
+    by_size = sorted(buffer.reached, key=lambda b: b.array.nbytes)  # of those that begin at one place the largest
+    places = {int(b.array.__array_interface__["data"][0]): heap.add(b.name, b) for b in by_size}
+    held = buffer.array.view(np.int64)
+    return replace(buffer, array=np.array([places.get(int(at), at) for at in held], np.int64), writable=False)
 
 
 def _triple(sizes: Sequence[int]) -> Triple:

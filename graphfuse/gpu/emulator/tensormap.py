@@ -21,7 +21,7 @@ class Buffer:
 
     The argument is the address `offset` bytes into it. Not `writable`: writing is an error. `constant`: no launch
     writes it, so a kernel may read it before `griddepcontrol.wait`. Messages count elements of `elem_bytes`, by default
-    the array's.
+    the array's. Where it holds addresses, `reached` are the buffers whose arrays begin there.
     """
 
     array: Array
@@ -31,6 +31,7 @@ class Buffer:
     writable: bool = True
     constant: bool = False
     elem_bytes: int = 0
+    reached: tuple[Buffer, ...] = ()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
