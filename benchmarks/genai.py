@@ -68,13 +68,23 @@ def _array(torch: Any, tensor: Any) -> np.ndarray:
 
 def by_onnxruntime(torch: Any, module: Any, shape: Shape, threads: int) -> Callable[[Any, Any], Any]:
     """The module's forward in ONNX Runtime, on the CPU; it writes the module's own cache, as past and as present."""
+    with tempfile.TemporaryDirectory() as folder:
+        save(torch, module, shape, path := Path(folder) / "model.onnx")
+        step = step_of(torch, session(path, threads), module, shape)
+    return lambda words, at: step(words.numpy(), int(at) + 1)
+
+
+def session(path: Path, threads: int) -> Any:
+    """ONNX Runtime's, on so many threads of the CPU."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = threads, 3
-    with tempfile.TemporaryDirectory() as folder:
-        save(torch, module, shape, path := Path(folder) / "model.onnx")
-        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def step_of(torch: Any, session: Any, module: Any, shape: Shape) -> Callable[[np.ndarray, int], Any]:
+    """One step of a file of the module: of words [batch, 1], with so many tokens in the cache then, its logits."""
     batch = len(module.layers[0].keys)
     binding, logits = session.io_binding(), torch.empty(batch, 1, shape.words)
     for i, layer in enumerate(module.layers):
@@ -84,9 +94,9 @@ def by_onnxruntime(torch: Any, module: Any, shape: Shape, threads: int) -> Calla
             binding.bind_output(f"present.{i}.{what}", *memory)
     binding.bind_output("logits", "cpu", 0, np.float32, list(logits.shape), logits.data_ptr())
 
-    def step(words: Any, at: Any) -> Any:
-        binding.bind_cpu_input("input_ids", words.numpy())
-        binding.bind_cpu_input("attention_mask", np.ones((batch, int(at) + 1), np.int64))
+    def step(words: np.ndarray, total: int) -> Any:
+        binding.bind_cpu_input("input_ids", words)
+        binding.bind_cpu_input("attention_mask", np.ones((batch, total), np.int64))
         session.run_with_iobinding(binding)
         return logits[:, 0]
 
