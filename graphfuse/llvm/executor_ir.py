@@ -30,6 +30,12 @@ those of its own launch. A thread that comes late to launch i finds no positive 
 valid ticket of launch i+1. No thread has to check in: a worker that the system has not scheduled
 delays nobody.
 
+Which chunk a ticket is for. Each thread has a part of the chunks, side by side, of which `taken`
+counts the claimed ones; when its own is done it goes on to the part behind. There are as many tickets
+as chunks, so that a holder finds one. So what a thread reads lies in one run of memory, and what it
+asks for ahead at the end of a chunk is its own next one. Programs may wait for those before them: the
+caller, whose part is the first, leaves none behind.
+
 How workers wait. They spin on `work` for `SPIN_NS`, then look at it between yields of the processor
 for `LINGER_NS`, then sleep, off the caller's processor (`executor_place_ir`). Sleepers raise `asleep`
 *before* a last look at `work`, and the caller looks at `asleep` *after* it published; both are
@@ -68,7 +74,7 @@ _CORE: Final = Template("""\
   base: ptr, stride: i64, threads: i64, pid: i64, [96 x i8], ; of scratch memory; of the pool
   mutex: [128 x i8],            ; where sleeping needs one
   condition: [128 x i8],
-  woken: i64, [120 x i8]        ; when sleepers were last woken, in ns
+  woken: i64, taken: ptr, [112 x i8] ; when sleepers were last woken, in ns; how many chunks of each part are claimed
 }
 ; one per worker, after the pool: its pool, its number, its pthread_t, until when it sleeps anywhere, in ns
 %gf.worker = type { pool: ptr, number: i64, handle: i64, anywhere: i64 }
@@ -109,6 +115,35 @@ define internal ptr @gf.scratch(ptr %pool, i64 %thread) alwaysinline nounwind {
   ret ptr (getelementptr i8, ptr %base, i64 %offset)
 }
 
+; the first chunk of a thread's part of a launch
+define internal i64 @gf.part(i64 %chunks, i64 %threads, i64 %thread) alwaysinline nounwind {
+  ret i64 (udiv i64 (mul i64 %chunks, %thread), %threads)
+}
+
+; claim the next chunk of a thread's own part, then of those behind it; for a holder of a ticket
+define internal i64 @gf.next(ptr %pool, i64 %chunks, i64 %thread) nounwind {
+entry:
+  %threads = load i64, ptr %pool->threads
+  %taken = load ptr, ptr %pool->taken
+look:
+  %part = phi i64 [ %thread, %entry ], [ %part_next, %behind ]
+  %first = call i64 @gf.part(i64 %chunks, i64 %threads, i64 %part)
+  %after = add i64 %part, 1
+  %end = call i64 @gf.part(i64 %chunks, i64 %threads, i64 %after)
+  %size = sub i64 %end, %first
+  %at = getelementptr i64, ptr %taken, i64 %part
+  %seen = load atomic i64, ptr %at monotonic, align 8
+  br i1 (icmp slt i64 %seen, %size), label %take, label %behind
+take:
+  %old = atomicrmw add ptr %at, i64 1 monotonic
+  br i1 (icmp slt i64 %old, %size), label %found, label %behind
+behind:
+  %part_next = select i1 (icmp eq i64 %after, %threads), i64 0, i64 %after
+  br label %look
+found:
+  ret i64 (add i64 %first, %old)
+}
+
 ; claim and run chunks until none is left, then report how many were run
 define internal void @gf.participate(ptr %pool, i64 %thread) nounwind {
 entry:
@@ -127,7 +162,7 @@ run:
   %fn = load ptr, ptr %launch->fn
   %args = load ptr, ptr %launch->args
   %grid = load i64, ptr %launch->grid
-  %begin = mul i64 (sub i64 %chunks, %ticket), %chunk
+  %begin = mul i64 (call i64 @gf.next(ptr %pool, i64 %chunks, i64 %thread)), %chunk
   %end = add i64 %begin, (call i64 @llvm.smin.i64(i64 %chunk, i64 (sub i64 %grid, %begin)))
   call void %fn(ptr %args, i64 %begin, i64 %end, ptr (call ptr @gf.scratch(ptr %pool, i64 %thread)))
   %finished_next = add i64 %finished, 1
@@ -229,6 +264,8 @@ entry:
   store ptr %launch, ptr %pool->launch
   store i64 %chunks, ptr %pool->chunks
   store i64 %chunk, ptr %pool->chunk_size
+  %parts = mul i64 (load i64, ptr %pool->threads), 8
+  call void @llvm.memset.p0.i64(ptr (load ptr, ptr %pool->taken), i8 0, i64 %parts, i1 false)
   store atomic i64 %chunks, ptr %pool->pending monotonic, align 8
   store atomic i64 %chunks, ptr %pool->work seq_cst, align 8
   call void @gf.rouse(ptr %pool)
@@ -337,12 +374,14 @@ allocate:
   %workers = sub i64 %threads, 1
   %pool_bytes = ptrtoint ptr (getelementptr %gf.pool, ptr null, i64 1) to i64
   %workers_bytes = ptrtoint ptr (getelementptr %gf.worker, ptr null, i64 %workers) to i64
-  %bytes = add i64 %pool_bytes, %workers_bytes
+  %records = add i64 %pool_bytes, %workers_bytes
+  %bytes = add i64 %records, (mul i64 %threads, 8)
   %status = call i32 @posix_memalign(ptr %pool_at, i64 128, i64 %bytes)
   br i1 (icmp eq i32 %status, 0), label %fill, label %failed
 fill:
   %pool = load ptr, ptr %pool_at
   call void @llvm.memset.p0.i64(ptr %pool, i8 0, i64 %bytes, i1 false)
+  store ptr (getelementptr i8, ptr %pool, i64 %records), ptr %pool->taken
   call void @gf.wait_init(ptr %pool)
   ; workers lie down before the first run
   call void @gf.note_home(ptr %pool)

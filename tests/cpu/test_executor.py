@@ -146,7 +146,7 @@ def executor(arch: str = os.uname().machine, system: str = "linux") -> Executor:
     return Executor(arch, system)
 
 
-@pytest.fixture(params=[1, 2, 4])
+@pytest.fixture(params=[1, 2, 3, 4])
 def pool(request: pytest.FixtureRequest) -> Iterator[int]:
     handle = executor().create(request.param)
     assert handle
@@ -260,6 +260,23 @@ def test_workers_take_part() -> None:
     launches = launch_array([("owner", argument_block(owners.ctypes.data), 4096, 1)])
     executor().run(handle, launches, 1)
     assert len(set(owners.tolist())) == 2
+    executor().destroy(handle)
+
+
+def test_a_thread_runs_neighbours() -> None:
+    """But for what it takes of another's part when its own is done."""
+    handle = executor().create(2)
+    area = np.zeros(512, np.uint8)
+    executor().scratch(handle, area.ctypes.data, 256)
+    owners = np.zeros(256, np.uint64)
+    block = argument_block(owners.ctypes.data)
+    launches = launch_array([("owner", block, 256, 1)])
+    borders: list[int] = []
+    while len(borders) < 20:
+        executor().run(handle, launches, 1)
+        if np.count_nonzero(owners == owners[0]) in range(64, 193):
+            borders.append(int(np.count_nonzero(owners[1:] != owners[:-1])))
+    assert min(borders) < 32
     executor().destroy(handle)
 
 
