@@ -199,5 +199,5 @@ def times_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def is_cliff(us: float, bound_us: float) -> bool:
-    """Whether a launch takes much longer than what it moves and computes has to."""
-    return us >= LONG_US and us > FAR * bound_us
+    """Whether a launch takes much longer than what it moves and computes has to, where that is known."""
+    return us >= LONG_US and us > FAR * bound_us > 0

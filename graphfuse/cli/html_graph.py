@@ -174,7 +174,7 @@ def drawn(facts: Mapping[str, Any], types: Mapping[Edge, str], drawn_for: Sequen
         lines = _lines(n, same, heat, ", ".join(made.get(n, ())))
         if same:
             begin = f'a href="#{anchors.place(same[0]["kernel"])}" class="box {escape(same[0]["kind"])}"'
-            warm = "" if heat is None else f' style="--h:{0.06 + 0.74 * heat:.2f}"'
+            warm = "" if heat is None else f' style="--h:{0.06 + 0.64 * heat:.2f}"'
             out.append(f'<{begin} transform="{place}"{warm}><use href="#launch"/>{lines}</a>')
         else:
             out.append(f'<g class="box border" transform="{place}"><use href="#end"/>{lines}</g>')

@@ -48,7 +48,7 @@ a { color: inherit; }
 .box:hover text { text-decoration: underline; } .dim { opacity: .15; }
 /* kinds */
 svg text { font: 600 12px ui-monospace, monospace; text-anchor: middle; fill: var(--ink); }
-svg .t { font: 10px ui-monospace, monospace; fill: var(--soft); }
+svg .t { font: 10px ui-monospace, monospace; }
 svg .s { font: 9px ui-monospace, monospace; fill: var(--soft); text-anchor: start; }
 svg .s { stroke: var(--paper); stroke-width: 3px; paint-order: stroke; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }

@@ -121,9 +121,12 @@ def _show(artifact: Path, facts: dict[str, Any], made_up: Container[str], summar
     table("", ("#", *whence, *COSTS, *times.values()), rows, right=3 if times else 4)
     if len(steps) < len(facts["steps"]):
         echo(f"and {len(facts['steps']) - len(steps)} for other shapes, which nothing launches at these")
+    cliffs: dict[str, float] = {}
     for r in steps:
         if times and is_cliff(r["median_us"], r["bound_us"]):
-            echo(f"{r['kernel']}: {r['median_us'] / r['bound_us']:.0f} times as long as its bytes and operations take")
+            cliffs[r["kernel"]] = max(cliffs.get(r["kernel"], 0.0), r["median_us"] / r["bound_us"])
+    for kernel, far in cliffs.items():
+        echo(f"{kernel}: {far:.0f} times as long as its bytes and operations take")
     for line in summary:
         echo(line)
     for target, kernels in facts["gpu_kernels"].items():

@@ -250,6 +250,7 @@ def test_what_takes_long_and_far_longer_than_it_must_is_a_cliff():
     assert is_cliff(30.0, 7.0)
     assert not is_cliff(30.0, 8.0)
     assert not is_cliff(19.0, 0.1)
+    assert not is_cliff(30.0, 0.0), "of what Python runs nothing is known"
 
 
 def test_no_kernel_takes_less_than_its_bytes_and_operations():
