@@ -326,7 +326,8 @@ class _PackedProduct:
 
         ev.loop("b", self.blocks, unpack)
         vectors = self.width // kernel.machine.lanes(F32)
-        tile = matmul_tiles(kernel.machine, F32, MANY, vectors, self.depth)[0]
+        rows = self.rows if isinstance(self.rows, int) else MANY
+        tile = matmul_tiles(kernel.machine, F32, rows, vectors, self.depth, row_stride=self.depth)[0]
         depth = Depth((self.depth,), lambda k: k, tile.k_step)
 
         def rows_of(row: Dim, height: int, _: Dim) -> None:
