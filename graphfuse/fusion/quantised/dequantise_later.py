@@ -70,6 +70,7 @@ class Quantised:
 
     bytes: Array
     zero: Array | None = None
+    """Integers, or floats."""
     scale: Array | None = None
 
 
@@ -140,6 +141,11 @@ def quantised(v: Value) -> Quantised | None:
         if tensor_of(x).elem in FLOATS:
             return quantised(x)
         return _integers(x) if tensor_of(v).elem in FLOATS else None
+    if (op := made_by(v, graph.sub)) is not None and tensor_of(v).elem in FLOATS:
+        inner, zero = quantised(op.operands[0]), _known(op.operands[1])
+        if inner is None or zero is None or inner.zero is not None or inner.scale is not None:
+            return None
+        return replace(inner, zero=zero)
     if (op := made_by(v, graph.mul)) is None:
         return None
     a, b = op.operands if _known(op.operands[1]) is not None else op.operands[::-1]
@@ -182,6 +188,8 @@ def _known(v: Value) -> Array | None:
 
 def _stored(found: Quantised) -> Array | None:
     """The bytes that are left after the zero point; None where a byte has no room for one, or none is there."""
+    if found.zero is not None and found.zero.dtype.kind == "f":
+        return None
     centred = found.bytes.astype(np.int32) - (0 if found.zero is None else found.zero)
     elem = narrow(centred) if centred.size else None
     return None if elem is None else centred.astype(elem)

@@ -94,15 +94,14 @@ def _packed(found: Quantised, width: int, *, turned: bool) -> tuple[list[Array],
     block = min(block_of(scale), block_of(zero))
     if block % (WORD_BITS // bits):
         return None
-    points = zero[:, ::block].astype(np.int32) - least
+    points = zero[:, ::block].astype(np.float32) - least
     attrs: dict[str, Attr] = {"bits": bits, "columns": columns}
     more = list[Array]()
-    if (points == points[0, 0]).all():
+    if (points == int(points[0, 0])).all():
         attrs["zero"] = int(points[0, 0])
-    elif points.min() >= 0 and points.max() <= np.iinfo(np.uint8).max:
-        more.append(points.astype(np.uint8))
     else:
-        return None
+        small = points.astype(np.uint8) if points.min() >= 0 and points.max() <= np.iinfo(np.uint8).max else points
+        more.append(small if np.array_equal(small, points) else points)
     blocks = [_narrow(scale[:, ::block].astype(np.float32)), *more]
     return [_panels(_words(codes, bits), width), *(_panels(a, width) for a in blocks)], attrs
 

@@ -127,15 +127,21 @@ COARSEST = 4
 
 @onnx_op("MatMulNBits", domain=MICROSOFT)
 def matmul_nbits(e: Emitter, node: Node, x: Value) -> Value:
-    """x @ w.T, w of integers of 2, 4 or 8 bits in blocks along k: each less its zero point, times its block's scale."""
+    """x @ w.T, w of integers of 2, 4 or 8 bits in blocks along k: each less its zero point, times its block's scale.
+
+    Where k ends within a block, it is x that is filled up. Elements of k that are grouped by an index (GPTQ's order of
+    activations) are sorted by it, in x as in w.
+    """
     k, n, block, bits = (node.attr_int(name) for name in ("K", "N", "block_size", "bits"))
     if bits not in (2, 4, 8):
         raise node.unsupported(f"bits must be 2, 4 or 8, got {bits}")
-    if node.has(4):
-        raise node.unsupported("groups by an index are not compiled")
     blocks = -(-k // block)
-    packed = node.constant(1, "weights").reshape(n, blocks, block * bits // 8)
-    q = unpacked(packed, bits).reshape(n, blocks * block)
+    q = unpacked(node.constant(1, "weights").reshape(n, blocks, block * bits // 8), bits).reshape(n, blocks * block)
+    group = np.arange(blocks * block) // block
+    if missing := blocks * block - k:
+        x = e.pad(x, -1, 0, missing)
+    if node.has(4):
+        x, q, group = _sorted_groups(e, node, x, q, group, k)
     zero: Array | None = np.full((), 1 << (bits - 1), np.int32)
     fraction: Value | None = None
     if node.has(3) and node.type(3).elem.is_float:
@@ -149,6 +155,8 @@ def matmul_nbits(e: Emitter, node: Node, x: Value) -> Value:
 
     def spread(v: Value) -> Value:
         v = e.reshape(v, (n, blocks, 1))
+        if (group != np.arange(blocks * block) // block).any():
+            return e(graph.take, e.reshape(v, (n, blocks)), e.constant(group), axis=1)
         return e.reshape(e.broadcast(v, (n, blocks, block)), (n, blocks * block))
 
     if zero is not None:
@@ -158,11 +166,21 @@ def matmul_nbits(e: Emitter, node: Node, x: Value) -> Value:
     if fraction is not None:
         floats = e.map(graph.sub, floats, spread(e.wide(fraction)))
     w = e.cast(e.map(graph.mul, floats, spread(e.wide(node.value(e, 2)))), elem_of(x))
-    if blocks * block != k:
-        w = e.slice(w, 1, 0, k)
     is_coarse = node.attr_int("accuracy_level", 0) == COARSEST
     y = matmul_of(e, x, e.permute(w, (1, 0)), may_quantise=is_coarse)
     return e.map(graph.add, y, node.value(e, 5)) if node.has(5) else y
+
+
+def _sorted_groups(e: Emitter, node: Node, x: Value, q: Array, group: Array, k: int) -> tuple[Value, Array, Array]:
+    """x, codes and the number of the block of each element of k, sorted by these; padding stays behind them."""
+    index = node.constant(4, "groups")
+    if index.shape not in ((k,), (len(group),)) or index.dtype != np.int32:
+        raise node.error(f"expected the group of each of {k} elements in int32, got {index.dtype}{list(index.shape)}")
+    if index[:k].min() < 0 or index[:k].max() > group[-1]:
+        raise node.error(f"groups must be in 0..{group[-1]}, got {index[:k].min()}..{index[:k].max()}")
+    order = np.concatenate([np.argsort(index[:k], kind="stable"), np.arange(k, len(group))])
+    sorted_x = e(graph.take, x, e.constant(order), axis=tensor(x).rank - 1)
+    return sorted_x, q[:, order], np.append(index[:k], group[k:])[order]
 
 
 @onnx_op("MatMulBnb4", domain=MICROSOFT)
