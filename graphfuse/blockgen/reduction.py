@@ -32,7 +32,7 @@ MOST_VECTORS = 4
 LEAST_PROGRAMS = 64
 """Rows go together where so many programs are left to deal out,"""
 SHORT_ROW = 1024
-"""and where each has so many bytes: 768 halves gain from it."""
+"""and where each has so many bytes: 768 halves gain from it (`python benchmarks/cpu_memory.py --fit`)."""
 AtRow = Callable[[Op, Index], Value]
 """Emits what an op reduces at a position of the row."""
 

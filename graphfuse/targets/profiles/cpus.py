@@ -65,7 +65,7 @@ class CoreCosts:
     ahead_bytes: int = 1024
     """How far ahead of a load from memory its data are asked for."""
     row_ahead_bytes: int = 4096
-    """The same where rows are only read, one behind the other: a page."""
+    """The same where rows are only read, one behind the other: a page (`python benchmarks/cpu_memory.py --fit`)."""
 
 
 CORE = CoreCosts()
