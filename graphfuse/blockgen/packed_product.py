@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphfuse.blockgen.evaluate import Lane, Leaf, lane_over
 from graphfuse.blockgen.index import Index, reshape_index, strides_of
@@ -34,7 +34,7 @@ from graphfuse.ir.types import F32, I8, I32, I64, Scalar
 from graphfuse.symbolic import Dim, bounds, ceildiv, minimum, product, static, sym
 from graphfuse.targets.machine import Machine
 
-HEIGHTS = (4, 2, 1)
+HEIGHTS = (4, 3, 2, 1)
 """Rows that are multiplied by what is unpacked at once."""
 MANY = 32
 """Rows from which on a panel is unpacked to memory."""
@@ -93,6 +93,8 @@ class _PackedProduct:
         self.work = Product(
             op.result, self.x, self.codes, (self.rows, self.columns), (self.depth,), x_at, lambda o, k: (*k, o[1])
         )
+        leaf, ahead = kernel.ev.leaves[self.codes], kernel.machine.core.row_ahead_bytes // I32.bytes
+        kernel.ev.leaves[self.codes] = replace(leaf, ahead=ahead)
         self.is_ready = element_of(self.x) == self.elem and is_view(self.x, kernel)
         if self.elem == I8:  # words are read of dense rows only
             self.is_ready = self.x in kernel.ev.leaves
