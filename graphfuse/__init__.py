@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from graphfuse.api import compile, load
+    from graphfuse.api import compile, load, quantize
     from graphfuse.compiled_model import CompiledModel
     from graphfuse.errors import GraphfuseError
     from graphfuse.inference_session import InferenceSession
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from graphfuse.kernels.source import SourceWarning
     from graphfuse.kernels.torch_op import tc_op
     from graphfuse.knobs import Options
+    from graphfuse.quantization import QuantizedModel
     from graphfuse.stateful import Session
     from graphfuse.targets import Target
     from graphfuse.torch.explain import explain
@@ -25,14 +26,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "CompiledModel", "GraphfuseError", "InferenceSession", "Options", "Session", "SourceWarning", "Target",
-    "__version__", "compile", "explain", "kernel", "load", "tc_op",
+    "CompiledModel", "GraphfuseError", "InferenceSession", "Options", "QuantizedModel", "Session", "SourceWarning",
+    "Target", "__version__", "compile", "explain", "kernel", "load", "quantize", "tc_op",
 ]  # fmt: skip
 
 _HOME = {
     "CompiledModel": "compiled_model", "InferenceSession": "inference_session", "compile": "api", "load": "api",
     "kernel": "kernels.api", "tc_op": "kernels.torch_op", "GraphfuseError": "errors", "Options": "knobs",
     "Session": "stateful", "SourceWarning": "kernels.source", "Target": "targets", "explain": "torch.explain",
+    "QuantizedModel": "quantization", "quantize": "api",
 }  # fmt: skip
 
 

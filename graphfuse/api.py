@@ -4,6 +4,8 @@ import_model        ONNX file to graph IR                  frontends/onnx
 tuner.build         fuse, outline, blockgen, cpu, plan     compiler.py, one stage per line; tuner.py, if asked
 Cache               what was compiled before               runtime/cache.py
 CompiledModel       artifact to results                    compiled_model.py, runtime
+
+quantize            weights to fewer bits, as ONNX has it  quantization.py
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from graphfuse.targets import Target
 
 if TYPE_CHECKING:
     from graphfuse.frontends.tc_ops import Operator
+    from graphfuse.quantization import QuantizedModel
 
 log = logging.getLogger(__name__)
 
@@ -172,6 +175,54 @@ def load(path: str | os.PathLike[str], threads: int | None = None, device: str =
     configure_logging()
     file = usage.path("path", path)
     return CompiledModel(gfx.load(file), _threads(threads), device, name=file.name)
+
+
+def quantize(
+    model: Any,
+    *,
+    weights: str = "int4",
+    block: int = 32,
+    symmetric: bool = True,
+    accuracy_level: int = 0,
+    exclude: str | Sequence[str] = (),
+    progress: Progress | None = None,
+) -> QuantizedModel:
+    """Round the weights of products with constant matrices to the nearest of a few codes, in blocks along k.
+
+    Each MatMul by a constant matrix of f32, f16 or bf16, and each Gemm with alpha and beta of 1, becomes ONNX Runtime's
+    `MatMulNBits`, which a CPU multiplies by as it is stored (docs/onnx.md). Each block is clipped where that makes the
+    squared error of its weights least. Everything else stays as it is, and keeps its name.
+
+    Args:
+        model: An ONNX file, or a `ModelProto` or its bytes (with the weights inside).
+        weights: `int4` or `int8`.
+        block: How many weights along k have a scale of their own: 16, 32, 64, 128 or 256.
+        symmetric: Whether the middle code stands for 0, else each block has a code for it.
+        accuracy_level: 4 if products may round what they multiply by the weights to 8 bits, which is faster; else 0.
+        exclude: Names of nodes to leave as they are, or patterns of such, as `*lm_head*`.
+        progress: Called with the name of each node as it begins.
+
+    Returns:
+        The model, to be saved or compiled, and what rounding each layer lost.
+
+    Raises:
+        UsageError: An argument is of another type, or no such choice; there is no matrix to quantise, or no node of a
+            name to exclude.
+        FileError: There is no such file, or it cannot be read.
+        ParseError: It is no ONNX model.
+        VerifyError: The model contradicts itself.
+        UnsupportedError: Weights are not finite, or of a kind that is not built.
+    """
+    # it needs onnx, which loading an artifact need not
+    from graphfuse.quantization import quantized
+
+    check_environment()
+    configure_logging()
+    return quantized(
+        _source(model), weights=usage.text("weights", weights), block=usage.integer("block", block),
+        symmetric=bool(symmetric), accuracy_level=usage.integer("accuracy_level", accuracy_level),
+        exclude=usage.texts("exclude", exclude), progress=progress or (lambda _: None),
+    )  # fmt: skip
 
 
 def _name(source: Path | Any) -> str:

@@ -78,16 +78,7 @@ def load(
     Calls of the functions in `keep`, by domain and name, stay calls. Values named in `outputs` take the place of the
     model's own.
     """
-    if isinstance(source, onnx.ModelProto):
-        model, file, folder = onnx.ModelProto(), "<model>", None
-        check_depth(source, file)
-        model.CopyFrom(source)
-        raw: dict[str, Array] = {}
-    else:
-        file, folder = str(source), Path(source).parent
-        model, raw = _read(Path(source))
-    if not model.HasField("graph"):
-        raise ParseError("not an ONNX model: it has no graph", Loc(file))
+    model, raw, file, folder = _opened(source)
     _check_versions(model, file)
     graph = model.graph
     names = _names(graph, file)
@@ -109,15 +100,53 @@ def load(
 
 def read_whole(path: Path) -> tuple[onnx.ModelProto, dict[str, Array]]:
     """A model as its file has it, its nodes in order, and the data of its big initialisers, which are inputs of it."""
-    model, raw = _read(path)
-    if not model.HasField("graph"):
-        raise ParseError("not an ONNX model: it has no graph", Loc(str(path)))
-    names = _names(model.graph, str(path))
-    _check_initializers(model.graph, str(path))
-    _sort(names, str(path))
-    weights = _take_weights(model.graph, str(path), path.parent, raw)
-    _load_small_external(model.graph, str(path), path.parent)
+    model, raw, file, folder = _opened(path)
+    names = _names(model.graph, file)
+    _check_initializers(model.graph, file)
+    _sort(names, file)
+    weights = _take_weights(model.graph, file, folder, raw)
+    _load_small_external(model.graph, file, folder)
     return model, weights
+
+
+def read_to_rewrite(source: Path | onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, Array], str]:
+    """A model as it is, its nodes in order, and the bytes of its big initialisers, which are left without; its name.
+
+    No tensor of it is in another file any more.
+    """
+    model, raw, file, folder = _opened(source)
+    names = _names(model.graph, file)
+    _check_initializers(model.graph, file)
+    _check_versions(model, file)
+    _sort(names, file)
+    for t in model.graph.initializer:
+        if t.name in raw or _is_small(t):
+            continue
+        if t.data_location == TensorProto.EXTERNAL:
+            loc = Loc(file, node=t.name)
+            raw[t.name] = _external_bytes(t, _nbytes(t, loc), loc, folder)
+            t.data_location = TensorProto.DEFAULT
+            del t.external_data[:]
+        elif t.HasField("raw_data"):
+            raw[t.name] = np.frombuffer(t.raw_data, np.uint8)
+            t.ClearField("raw_data")
+    _load_small_external(model.graph, file, folder)
+    return model, raw, file
+
+
+def _opened(source: str | Path | onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, Array], str, Path | None]:
+    """A model with a graph, raw data that stayed in its file, and what and where that is. A `ModelProto` is copied."""
+    if isinstance(source, onnx.ModelProto):
+        model, file, folder = onnx.ModelProto(), "<model>", None
+        check_depth(source, file)
+        model.CopyFrom(source)
+        raw: dict[str, Array] = {}
+    else:
+        file, folder = str(source), Path(source).parent
+        model, raw = _read(Path(source))
+    if not model.HasField("graph"):
+        raise ParseError("not an ONNX model: it has no graph", Loc(file))
+    return model, raw, file, folder
 
 
 def _read(path: Path) -> tuple[onnx.ModelProto, dict[str, Array]]:
@@ -322,12 +351,7 @@ def tensor_array(t: TensorProto, file: str, folder: Path | None, raw: Array | No
     loc = Loc(file, node=t.name) if t.name else Loc(file)
     elem = elem_from_onnx(t.data_type, loc)
     dtype = numpy_dtype(elem)
-    shape = tuple(t.dims)
-    if any(d < 0 for d in shape):
-        raise VerifyError(f"initialiser {t.name!r} has a negative dim: {shape}", loc)
-    count = int(np.prod(shape, dtype=object)) if shape else 1
-    packed = elem.bits < 8
-    nbytes = -(-count * elem.bits // 8)
+    shape, packed, nbytes = tuple(t.dims), elem.bits < 8, _nbytes(t, loc)
     try:
         if t.data_location == TensorProto.EXTERNAL:
             data = _external_bytes(t, nbytes, loc, folder)
@@ -345,6 +369,14 @@ def tensor_array(t: TensorProto, file: str, folder: Path | None, raw: Array | No
         return data.view(dtype).reshape(shape)
     except (ValueError, TypeError) as e:
         raise VerifyError(f"initialiser {t.name!r}: {_first_line(e)}", loc) from e
+
+
+def _nbytes(t: TensorProto, loc: Loc) -> int:
+    """How many bytes its elements are."""
+    if any(d < 0 for d in t.dims):
+        raise VerifyError(f"initialiser {t.name!r} has a negative dim: {tuple(t.dims)}", loc)
+    count = int(np.prod(t.dims, dtype=object)) if t.dims else 1
+    return -(-count * elem_from_onnx(t.data_type, loc).bits // 8)
 
 
 def _external_bytes(t: TensorProto, nbytes: int, loc: Loc, folder: Path | None) -> Array:
