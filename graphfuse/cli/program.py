@@ -34,6 +34,7 @@ VERBS = {
     "bench": "Time a model, alone or beside ONNX Runtime.",
     "profile": "Time each kernel of a model, the slowest first.",
     "verify": "Compare a model with ONNX Runtime and its regions with the interpreter.",
+    "quantize": "Round a model's weights to 4 or 8 bits.",
     "reduce": "Cut a model that fails down to a few nodes.",
     "explain": "Show which operators are one kernel, and why others are not.",
     "inspect": "Show what an artifact is made of.",
