@@ -95,7 +95,7 @@ def quantized(
 
 
 def relative_error(ours: Any, reference: Any) -> float | None:
-    """The root mean square of a difference, in parts of that of the reference, where that is finite.
+    """The root mean square of a difference, in parts of that of the reference, where that is finite; NaN if nowhere.
 
     None of what are no arrays of floats. Raises InputError where shapes differ.
     """
@@ -104,6 +104,8 @@ def relative_error(ours: Any, reference: Any) -> float | None:
     if ours.shape != reference.shape:
         raise InputError(f"expected arrays of one shape, found {ours.shape} and {reference.shape}")
     finite = np.isfinite(reference)
+    if reference.size and not finite.any():
+        return float("nan")
     exact = reference[finite].astype(np.float64)
     lost = ours[finite].astype(np.float64) - exact
     return _ratio(float(np.square(lost).sum()), float(np.square(exact).sum()))
@@ -126,6 +128,8 @@ def _is_float(value: Any) -> TypeGuard[Array]:
 def _product_error(x: Array, w: Array, codes: Rounded) -> float:
     """Of x [.., k] and w [n, k], some columns of the product at a time."""
     rows, lost, total = x.reshape(-1, codes.k).astype(np.float32), 0.0, 0.0
+    if not np.isfinite(rows).all():
+        return float("nan")
     for some in runs_of_rows(*w.shape):
         exact = w[some].astype(np.float32)
         lost += float(np.square(rows @ (codes.rows(some) - exact).T, dtype=np.float64).sum())

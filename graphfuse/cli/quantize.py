@@ -92,11 +92,11 @@ class Before:
     """What a model gives, and what its layers multiply, before weights are rounded.
 
     Inputs that nobody gave are made up. Where that, or compiling the model, is not possible it is not run, and says so;
-    with inputs of the user's that is an error.
+    with inputs or dims of the user's that is an error.
     """
 
     def __init__(self, made: QuantizedModel, given: ModelOptions, seed: int, archive: Path | None) -> None:
-        self._given, self._is_asked = given, archive is not None
+        self._given, self._is_asked = given, archive is not None or bool(given.dim_texts)
         self._feed: dict[str, Array] = {}
         self._outputs: Mapping[str, Any] = {}
         self.products: list[float | None] | None = None

@@ -129,6 +129,7 @@ def test_a_model_that_cannot_run_is_written(capsys, model, tmp_path):
         (["--accuracy-level", "1"], 2, "accuracy_level: expected 0 or 4, found 1"),
         (["--no-run", "--inputs", "in.npz"], 2, "--no-run: expected no --inputs, which only a run reads"),
         (["--inputs", "nowhere.npz"], 9, "cannot read"),
+        (["--dim", "m=3"], 2, "unknown dim 'm'"),
     ],
 )  # fmt: skip
 def test_one_error_and_nothing_written(capsys, model, tmp_path, words, code, message):

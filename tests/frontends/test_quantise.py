@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import graphfuse
-from graphfuse.errors import FileError, TooLargeError, UnsupportedError, UsageError
+from graphfuse.errors import FileError, InputError, TooLargeError, UnsupportedError, UsageError
 from graphfuse.frontends.onnx import quantise, rounding
 from graphfuse.frontends.onnx.rounding import Scheme, rounded
 from graphfuse.quantization import relative_error
@@ -381,6 +381,19 @@ def test_what_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
     with pytest.raises(FileError, match="cannot write: expected a file, a pipe or a device, found a folder"):
         made.save(path)
     assert [p.name for p in tmp_path.iterdir()] == ["m.onnx.data"]
+
+
+def test_errors_where_numbers_are_not_finite():
+    made = graphfuse.quantize(two_layers())
+    first, second = made.product_errors({"x": np.full((2, 64), np.inf, np.float32), "a": np.zeros(3, np.int64)})
+    assert np.isnan(first)
+    assert second is None
+    exact = np.array([np.inf, 3, 4], np.float32)
+    assert relative_error(exact + np.float32([0, 0, 5]), exact) == 1
+    assert np.isnan(relative_error(exact[:1], exact[:1]))
+    assert relative_error(np.ones(3, np.int64), exact) is None
+    with pytest.raises(InputError, match=r"expected arrays of one shape, found \(3,\) and \(1,\)"):
+        relative_error(exact, exact[:1])
 
 
 def test_layers_are_plain_data():
