@@ -121,10 +121,9 @@ def _later(op: Op, ranges: Ranges) -> Replacement | None:
 
 def block_of(scale: Array) -> int:
     """How many neighbours along the last dim are equal: a power of two that divides it."""
-    size = scale.shape[1] & -scale.shape[1]
-    while size > 1 and not np.array_equal(np.repeat(scale[:, ::size], size, axis=1), scale):
-        size //= 2
-    return size
+    changes = np.flatnonzero((scale[:, 1:] != scale[:, :-1]).any(0)) + 1
+    common = int(np.gcd.reduce(changes, initial=scale.shape[1]))
+    return common & -common
 
 
 def _narrowest(scale: Array, elem: Scalar) -> Array:

@@ -23,7 +23,7 @@ from functools import partial
 import numpy as np
 
 from graphfuse.dialects import graph
-from graphfuse.dialects.graph import WORD_BITS, code_bit
+from graphfuse.dialects.graph import WORD_BITS
 from graphfuse.fusion.quantised.dequantise_later import FLOATS, LEAST_ELEMENTS, Quantised, block_of, quantised
 from graphfuse.fusion.simplify.fold_constants import Array, cast_to, constant, full
 from graphfuse.fusion.simplify.patterns import made_by
@@ -83,10 +83,9 @@ def _in_bytes(x: Value, blocks: int) -> tuple[Value, Value]:
 
 def _packed(found: Quantised, width: int, *, turned: bool) -> tuple[list[Array], dict[str, Attr]] | None:
     """Words, scales and zero points in panels of so many columns, and the attributes of the product."""
-    codes = found.bytes.T if turned else found.bytes
-    codes = codes.astype(np.int32)
+    codes = np.ascontiguousarray(found.bytes.T if turned else found.bytes)
     least, columns = int(codes.min()), codes.shape[0]
-    codes -= least
+    codes = (codes.astype(np.int16) - np.int16(least)).astype(np.uint8)
     bits = next(b for b in BITS if int(codes.max()) < 1 << b)
     known = ((found.scale, np.float32(1)), (found.zero, np.int32(0)))
     both = [np.asarray(other if array is None else array) for array, other in known]
@@ -116,12 +115,12 @@ def _narrow(scale: Array) -> Array:
 
 
 def _words(codes: Array, bits: int) -> Array:
-    """Codes [n, k] as words [n, k * bits / 32]."""
-    steps = codes.reshape(codes.shape[0], -1, WORD_BITS // bits).astype(np.uint32)
-    words = np.zeros(steps.shape[:2], np.uint32)
-    for i in range(WORD_BITS // bits):
-        words |= steps[:, :, i] << np.uint32(code_bit(i, bits))
-    return words.view(np.int32)
+    """Codes [n, k] in bytes as words [n, k * bits / 32]: see `code_bit`."""
+    fours = codes.reshape(codes.shape[0], -1, WORD_BITS // bits // 4, 4)
+    out = fours[:, :, 0]
+    for i in range(1, fours.shape[2]):
+        out = out | fours[:, :, i] << np.uint8(bits * i)
+    return np.ascontiguousarray(out).view(np.int32)[:, :, 0]
 
 
 def _panels(rows: Array, width: int) -> Array:
