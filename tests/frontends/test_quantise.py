@@ -53,6 +53,14 @@ def products(model):
     return [n for n in model.graph.node if n.op_type == "MatMulNBits"]
 
 
+def check_model(model):
+    """By onnx, which wants outputs to have a shape, whichever."""
+    shaped = onnx.ModelProto.FromString(model.SerializeToString())
+    for o in shaped.graph.output:
+        o.type.tensor_type.shape.SetInParent()
+    onnx.checker.check_model(shaped)
+
+
 def ran(model, fed):
     """By ONNX Runtime and by graphfuse."""
     return onnxruntime_reference(model, fed)[0], next(iter(graphfuse.compile(model)(fed).values()))
@@ -100,6 +108,7 @@ def test_forms_of_products(form, weights, symmetric):
     (layer,) = made.layers
     assert (layer.name, layer.k, layer.n, layer.bytes_before) == ("p", k, n, 4 * k * n)
     out = made.model
+    check_model(out)
     (rewritten,) = products(out)
     assert rewritten.name == "p"
     assert {t.name for t in out.graph.initializer}.isdisjoint({"w", "wt"})
@@ -338,6 +347,30 @@ def test_weights_that_are_not_finite():
     with pytest.raises(UnsupportedError, match=r"cannot quantise 'lm_head': its weights 'u' have a NaN or an infinity"):
         graphfuse.quantize(model)
     assert len(graphfuse.quantize(model, exclude="lm_head").layers) == 1
+
+
+def test_vectors():
+    w = matrix(70, 40)
+    model = model_of([node("MatMul", ["x", "w"], ["y"])], {"x": (np.float32, [70])}, ["y"], {"w": w}, opset=21)
+    out = graphfuse.quantize(model).model
+    x = np.random.default_rng(0).standard_normal(70).astype(np.float32)
+    by_hand = x.astype(np.float64) @ decoded(out, products(out)[0])
+    for got in ran(out, {"x": x}):
+        np.testing.assert_allclose(got, by_hand, rtol=1e-4, atol=1e-4)
+
+
+def test_old_models_list_initialisers_as_inputs():
+    model = two_layers()
+    model.ir_version, model.opset_import[0].version = 3, 9
+    model.graph.input.extend(
+        helper.make_tensor_value_info(t.name, t.data_type, list(t.dims)) for t in model.graph.initializer
+    )
+    out = graphfuse.quantize(model, exclude="lm_head").model
+    assert [i.name for i in out.graph.input] == ["x", "u"]
+    check_model(out)
+    fed = {"x": np.random.default_rng(0).standard_normal((3, 64)).astype(np.float32)}
+    reference, ours = ran(out, fed)
+    np.testing.assert_allclose(ours, reference, rtol=1e-4, atol=1e-4 * reference.std())
 
 
 # files

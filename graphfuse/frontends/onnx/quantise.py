@@ -136,6 +136,7 @@ def quantised(
         layers.append(_layer(p, w, codes, is_outer=p.node.output[0] in outer))
         _rewrite(p, codes, inputs, accuracy_level, names)
     _remove_unread(model, raw, {n for p in chosen for n in p.weight.names})
+    model.ir_version = max(model.ir_version, 4)  # from here on, an initialiser need not be listed as an input
     if not any(o.domain == MICROSOFT for o in model.opset_import):
         model.opset_import.add(domain=MICROSOFT, version=1)
     matrices = tuple(stored[p.weight.tensor, p.weight.is_turned][:2] for p in chosen)
