@@ -207,6 +207,17 @@ def test_zeros_and_one_sign(symmetric):
     assert (found.rows(slice(3, 4)) == 0).all()
 
 
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_a_cpu_multiplies_by_them_as_they_are_written(symmetric, tmp_path):
+    model, fed, *_ = of_form("bias", 1024, 512)
+    made = graphfuse.quantize(model, symmetric=symmetric)
+    compiled = graphfuse.compile(made.model)
+    by_hand = onnxruntime_reference(made.model, fed)[0]
+    np.testing.assert_allclose(compiled(fed)["y"], by_hand, rtol=1e-4, atol=1e-5 * by_hand.std())
+    compiled.save(tmp_path / "m.gfx")
+    assert (tmp_path / "m.gfx").stat().st_size < 1.05 * made.nbytes[1] + 60_000  # and the code
+
+
 # which nodes
 
 
