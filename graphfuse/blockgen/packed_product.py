@@ -268,7 +268,7 @@ class _PackedProduct:
             four = self._bits(codes, self.bits * i, ((1 << self.bits) - 1) * 0x01010101)
             for r in range(rows.count):
                 x = ev.shaped(self._x_word(rows, r, word * steps + i), (self.width,))
-                out[r] = ev.emit(block.dot_bytes, four, x, out[r])
+                out[r] = ev.emit(block.dot_bytes, four, x, out[r], bits=self.bits)
         return out
 
     def _x_word(self, rows: _Rows, r: int, word: Dim) -> Value:

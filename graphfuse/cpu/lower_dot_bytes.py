@@ -12,7 +12,8 @@ the other, and what that adds to all sums of a column is taken off:
     a b = (a + 128) b - 128 b = (a - 128) b + 128 b
 
 Elsewhere the even and the odd bytes as 16-bit halves, and `pmaddwd`, which adds pairs of products. Both are exact:
-`pmaddubsw`, whose sums of two saturate at 16 bits, is not used. Sums wrap, as those of i32 do.
+`pmaddubsw`, whose sums of two saturate at 16 bits, is used for unsigned bytes of at most 7 bits only. Sums wrap, as
+those of i32 do.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from graphfuse.codegen.kernel import constant, integer, vector_type, width_of
 from graphfuse.cpu.kernel import Kernel, Span, lowers
 from graphfuse.cpu.lower_memory import View
 from graphfuse.dialects import block
-from graphfuse.ir.core import Op
+from graphfuse.ir.core import Op, attr_int
 from graphfuse.ir.types import I32, Scalar
 from graphfuse.llvm.module import Reg
 
@@ -34,6 +35,8 @@ MIDDLES = -0x7F7F7F80
 PAIRS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
 """Multiplication of 16-bit halves and addition of pairs, by the lanes of the result."""
 PAIRS_NEED = {4: "sse2", 8: "avx2", 16: "avx512bw"}
+BYTE_PAIRS = {4: "ssse3.pmadd.ub.sw.128", 8: "avx2.pmadd.ub.sw", 16: "avx512.pmaddubs.w.512"}
+"""Multiplication of unsigned by signed bytes and addition of pairs."""
 
 
 def in_fours(a: View | None, b: View | None, acc: Scalar, spans: Sequence[Span], depth: int) -> bool:
@@ -67,7 +70,7 @@ def multiply_in_fours(
 def lower_dot_bytes(kernel: Kernel, op: Op) -> None:
     """Vector by vector."""
     unsigned, signed, sums = (kernel.tile(v).vectors for v in op.operands)
-    factors = [_Factor(kernel, x, (True, False)) for x in unsigned]
+    factors = [_Factor(kernel, x, (True, False), attr_int(op, "bits", 8)) for x in unsigned]
     out = [f.multiply_add(a, acc) for f, a, acc in zip(factors, signed, sums, strict=True)]
     kernel.set(op, out)
 
@@ -81,18 +84,20 @@ def _lanes(kernel: Kernel, view: View, at: Reg, width: int) -> Reg:
 class _Factor:
     """A vector of the right factor, taken apart once for all rows where that is needed."""
 
-    def __init__(self, kernel: Kernel, x: Reg, signs: tuple[bool, bool]) -> None:
+    def __init__(self, kernel: Kernel, x: Reg, signs: tuple[bool, bool], bits: int = 8) -> None:
         self.kernel = kernel
         self.x = x
         self.left_signed, self.right_signed = signs
         self.width = width_of(x.type)
         self.by_fours = _has_dot(kernel, self.width)
         self.by_pairs = kernel.target.arch == "x86_64" and _has_pairs(kernel, self.width)
+        self.by_twos = self.by_pairs and bits < 8 and signs == (True, False) and kernel.target.has("ssse3")
+        """Whether sums of two products fit in 16 bits."""
         if self.by_fours:
             zero, middles = (constant(str(n), "i32", self.width) for n in (0, MIDDLES))
             self.moved = self._dot(zero, middles) if self.left_signed == self.right_signed else None
         else:
-            self.parts = self._parts(x, signed=self.right_signed)
+            self.parts = [] if self.by_twos else self._parts(x, signed=self.right_signed)
 
     def splat(self, element: Reg) -> Reg:
         """Four bytes of a in every lane, of the kind that is multiplied."""
@@ -104,6 +109,8 @@ class _Factor:
         """acc + the four products of each lane."""
         if self.by_fours:
             return self._dot(acc if self.moved is None else self.kernel.binary("sub", acc, self.moved), a)
+        if self.by_twos:
+            return self.kernel.binary("add", acc, self._by_twos(a))
         for left, right in zip(self._parts(a, signed=self.left_signed), self.parts, strict=True):
             acc = self.kernel.binary("add", acc, self._multiply(left, right))
         return acc
@@ -112,6 +119,13 @@ class _Factor:
         """acc + the products with bytes of the kind that `b` is not."""
         factors = (a, self.x) if self.right_signed else (self.x, a)
         return self.kernel.call(acc.type, f"@llvm.x86.avx512.vpdpbusd.{32 * self.width}", (acc, *factors))
+
+    def _by_twos(self, a: Reg) -> Reg:
+        """The four products of each lane: of bytes by `pmaddubsw`, whose sums of two do not saturate here."""
+        kernel, count = self.kernel, self.width
+        x, y = (kernel.recast(v, vector_type("i8", 4 * count)) for v in (self.x, a))
+        pairs = kernel.call(vector_type("i16", 2 * count), f"@llvm.x86.{BYTE_PAIRS[count]}", (x, y))
+        return self._multiply(pairs, constant("1", "i16", 2 * count))
 
     def _multiply(self, left: Reg, right: Reg) -> Reg:
         if not self.by_pairs:

@@ -541,9 +541,14 @@ def dot_words(a: Type, b: Type, acc: Type, *, elem: Scalar) -> Type:
 
 
 @opdef("block.dot_bytes", Trait.PURE)
-def dot_bytes(a: Type, b: Type, acc: Type) -> Type:
-    """acc + the four products of the bytes of each word of a, unsigned, and of b, signed: all are tiles of i32."""
+def dot_bytes(a: Type, b: Type, acc: Type, *, bits: int = 8) -> Type:
+    """acc + the four products of the bytes of each word of a, unsigned, and of b, signed: all are tiles of i32.
+
+    Only the lowest `bits` of a's bytes may be other than 0.
+    """
     ta, tb, tc = _tile(a), _tile(b), _tile(acc)
+    if not 0 < bits <= 8:
+        raise VerifyError(f"bits must be in 1..8, got {bits}")
     if tc.elem != I32 or ta != tc or tb != tc:
         raise VerifyError(f"expected words (i32) and sums of one shape, got {ta}, {tb} and {tc}")
     return tc

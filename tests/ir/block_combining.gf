@@ -13,7 +13,7 @@ func @combine(%p: ptr<f32>, %q: ptr<bf16>) {
   %columns = block.trans(%words) {perm = [1, 0]} : tile<4x4xi32>
   %square = block.const() {elem = f32, shape = [4, 4], value = 0.0} : tile<4x4xf32>
   %pairs = block.dot_words(%words, %columns, %square) {elem = bf16} : tile<4x4xf32>
-  %fours = block.dot_bytes(%words, %columns, %words) : tile<4x4xi32>
+  %fours = block.dot_bytes(%words, %columns, %words) {bits = 4} : tile<4x4xi32>
   %sum = block.reduce(%a) {axis = 1, kind = "sum"} : tile<4xf32>
   %prod = block.reduce(%sum) {axis = 0, kind = "prod"} : f32
   %max = block.reduce(%a) {axis = 0, kind = "max"} : tile<8xf32>
