@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import graphfuse
-from graphfuse.errors import FileError, InputError, TooLargeError, UnsupportedError, UsageError
+from graphfuse.errors import FileError, InputError, TooLargeError, UnsupportedError, UsageError, VerifyError
 from graphfuse.frontends.onnx import quantise, rounding
 from graphfuse.frontends.onnx.rounding import Scheme, rounded
 from graphfuse.quantization import relative_error
@@ -348,6 +348,25 @@ def test_nothing_to_quantise():
     model = model_of([node("Relu", ["x"], ["y"])], {"x": (np.float32, [3])}, ["y"])
     with pytest.raises(UsageError, match=r"no matrix to quantise: expected a MatMul or Gemm"):
         graphfuse.quantize(model)
+
+
+@pytest.mark.parametrize("op", ["Identity", "Transpose", "MatMul", "Gemm"])
+def test_nodes_that_contradict_their_operator(op):
+    model = two_layers()
+    model.graph.node.insert(0, node(op, [], ["z"], "odd"))
+    with pytest.raises(VerifyError, match=f"odd: error: {op}: Node.* has input size 0 not in range"):
+        graphfuse.quantize(model)
+
+
+def test_operators_of_onnx_runtime_in_onnxs_domain_stay():
+    model = two_layers()
+    model.graph.initializer.append(numpy_helper.from_array(np.ones(80, np.float32), "ones"))
+    model.graph.node.append(node("SimplifiedLayerNormalization", ["y", "ones"], ["z"], axis=-1, epsilon=1e-5))
+    model.graph.output[0].name = "z"
+    out = graphfuse.quantize(model).model
+    assert (out.graph.node[-1].op_type, out.graph.node[-1].domain) == ("SimplifiedLayerNormalization", "")
+    reference, ours = ran(out, {"x": np.random.default_rng(0).standard_normal((3, 64)).astype(np.float32)})
+    np.testing.assert_allclose(ours, reference, rtol=1e-4, atol=1e-4)
 
 
 def test_weights_that_are_not_finite():

@@ -131,6 +131,10 @@ def read_to_rewrite(source: Path | onnx.ModelProto) -> tuple[onnx.ModelProto, di
             raw[t.name] = np.frombuffer(t.raw_data, np.uint8)
             t.ClearField("raw_data")
     _load_small_external(model.graph, file, folder)
+    checked = onnx.ModelProto()
+    checked.CopyFrom(model)
+    name_runtime_ops(checked)
+    _check_nodes(checked.graph, file, _checker_context(checked))
     return model, raw, file
 
 
@@ -464,10 +468,7 @@ def _normalise(model: onnx.ModelProto, file: str, keep: Collection[tuple[str, st
     if model.ir_version < 4:  # from here on, an initialiser need not be listed as an input
         model.ir_version = 4
     try:
-        context = checker.C.CheckerContext()
-        context.ir_version = model.ir_version
-        context.opset_imports = {o.domain: o.version for o in model.opset_import}
-        _check_nodes(model.graph, file, context)
+        _check_nodes(model.graph, file, _checker_context(model))
         if kept := [i for i, f in enumerate(model.functions) if (f.domain, f.name) in keep]:
             for i in reversed(kept):
                 del model.functions[i]
@@ -528,6 +529,13 @@ def _name_old_meanings(converted: onnx.ModelProto, opset: int) -> None:
         elif n.op_type == "Resize" and opset < SAMPLING_OPSET:  # and Upsample
             n.attribute.append(onnx.helper.make_attribute("coordinate_transformation_mode", "asymmetric"))
             n.attribute.append(onnx.helper.make_attribute("nearest_mode", INWARDS))
+
+
+def _checker_context(model: onnx.ModelProto) -> checker.C.CheckerContext:
+    context = checker.C.CheckerContext()
+    context.ir_version = model.ir_version
+    context.opset_imports = {o.domain: o.version for o in model.opset_import}
+    return context
 
 
 def _check_nodes(graph: onnx.GraphProto, file: str, context: checker.C.CheckerContext) -> None:
