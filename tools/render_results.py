@@ -68,8 +68,8 @@ def packed(found: dict[str, Any]) -> None:
     print(f"\n## Weights of 4 bits against ONNX Runtime\n\n{conditions(found)}\n")
     print(
         "`MatMulNBits` in blocks of 32; level 4 lets both sides round the left operand to 8 bits. `file`: our\n"
-        "artifact in the size of the model. The difference is the largest one of outputs, in standard deviations. Decoders are\n"
-        "Llamas that ONNX Runtime's tool quantised, which write a token behind 1,024.\n"
+        "artifact in the size of the model. The difference is the largest one of outputs, in standard deviations.\n"
+        "Decoders are Llamas that ONNX Runtime's tool quantised, which write a token behind 1,024.\n"
     )
     columns = "k x n, or model | rows | level | threads | graphfuse, ms | ONNX Runtime, ms | ratio | file | difference"
     print(f"| {columns} |\n" + "|---" * 9 + "|")
