@@ -76,7 +76,8 @@ class Kernel:
     """A block function to be launched, as `graphfuse.kernel` makes it: `k[grid](x, y, n)`.
 
     Arguments are arrays of numpy, torch, or anything with DLPack, which stay where they are and are written in place,
-    lists of arrays or None for pointers to pointers, and numbers. What is known of them (types, alignment, divisors) is compiled in, once for each combination.
+    lists of arrays or None for pointers to pointers, and numbers. What is known of them (types, alignment, divisors)
+    is compiled in, once for each combination.
 
     `device` (default: where the arrays are, else the CPU) may be `emulator`. `options` are those of `LAUNCH`, as
     `num_warps=8`. With `debug` it prints, and assertions hold.
