@@ -15,9 +15,7 @@ MAX_OPS = 96
 """Larger regions are cut: registers run out and compile time grows with no traffic left to save."""
 TOO_MANY = f"together they have more than {MAX_OPS} ops"
 
-PRODUCTS = frozenset(
-    {graph.contract, graph.contract_parts, graph.contract_blocks, graph.contract_packed, graph.conv}
-)
+PRODUCTS = frozenset({graph.contract, graph.contract_parts, graph.contract_blocks, graph.contract_packed, graph.conv})
 
 _GATHERS = frozenset({graph.take, graph.take_along, graph.gather_nd})
 _NEEDS_BOUNDS = _GATHERS | {graph.concat, graph.pad, graph.reduce_window}
