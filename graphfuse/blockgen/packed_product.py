@@ -26,7 +26,7 @@ from graphfuse.blockgen.kernel import Kernel, element_of, is_view, positions
 from graphfuse.blockgen.loops import Carried, for_row_tiles, programs
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import FOUR, Depth, Product, accumulate, column_lane, store_results
-from graphfuse.blockgen.tiling import matmul_tiles
+from graphfuse.blockgen.tiling import RUN, matmul_tiles
 from graphfuse.dialects import block
 from graphfuse.dialects.graph import WORD_BITS, code_bit
 from graphfuse.ir.core import Func, Op, Value, attr_int
@@ -224,18 +224,7 @@ class _PackedProduct:
     def _block(self, rows: _Rows, panel: Dim, column: Dim, b: Dim, totals: Carried) -> list[Value]:
         """The totals with one block more."""
         ev, shape = self.ev, (self.width,)
-        some = next(n for n in range(UNROLLED, 0, -1) if self.words % n == 0)
-
-        def turn(w: Dim, sums: Carried) -> list[Value]:
-            out = list(sums)
-            for j in range(some):
-                word = b * self.words + w * some + j
-                add = self._add_floats if self.elem == F32 else self._add_bytes
-                out = add(rows, word, self._word(panel, word, column), out)
-            return out
-
-        start = ev.const(0.0, F32, shape) if self.elem == F32 else ev.const(0, I32, shape)
-        sums = ev.loop("w", self.words // some, turn, [start] * rows.count)
+        sums = self._block_sums(rows, panel, column, b * self.words)
         scale = self._of_block(self.scale, panel, b, column)
         points = None if self.points is None else self._of_block(self.points, panel, b, column)
         out: list[Value] = []
@@ -251,6 +240,31 @@ class _PackedProduct:
                 here = ev.emit(block.mul, scale, ev.shaped(ev.value(self.x_scale, at), shape))
             out.append(ev.emit(block.fma, here, products, total))
         return out
+
+    def _block_sums(self, rows: _Rows, panel: Dim, column: Dim, first: Dim) -> Sequence[Value]:
+        """The sums of a block's words; floats in runs, these added then."""
+        ev, shape, words = self.ev, (self.width,), self.words
+        most = words if self.elem == I8 else max(1, RUN // self.per)
+        run = next(n for n in range(min(most, words), 0, -1) if words % n == 0)
+        some = next(n for n in range(UNROLLED, 0, -1) if run % n == 0)
+        add = self._add_floats if self.elem == F32 else self._add_bytes
+        start = [ev.const(0.0, F32, shape) if self.elem == F32 else ev.const(0, I32, shape)] * rows.count
+
+        def of_run(begin: Dim) -> Carried:
+            def turn(w: Dim, sums: Carried) -> list[Value]:
+                out = list(sums)
+                for j in range(some):
+                    word = begin + w * some + j
+                    out = add(rows, word, self._word(panel, word, column), out)
+                return out
+
+            return ev.loop("w", run // some, turn, start)
+
+        def plus(r: Dim, sums: Carried) -> list[Value]:
+            found = of_run(first + r * run)
+            return [ev.emit(block.add, total, more) for total, more in zip(sums, found, strict=True)]
+
+        return of_run(first) if run == words else ev.loop("r", words // run, plus, start)
 
     def _add_floats(self, rows: _Rows, word: Dim, codes: Value, sums: Sequence[Value]) -> list[Value]:
         """The products of a word's codes and of x, code by code."""

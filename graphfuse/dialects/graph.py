@@ -199,12 +199,12 @@ def window_size(size: Dim, window: int, stride: int, low: int, high: int, dilati
 
 
 @opdef("graph.contract", Trait.PURE)
-def contract(a: Type, b: Type, *, spec: str, elem: Scalar | None = None, may_quantise: bool = False) -> Type:
+def contract(a: Type, b: Type, *, spec: str, elem: Scalar | None = None, rounded_block: int = 0) -> Type:
     """The batched dot product in Einstein's notation: `bmk,bkn->bmn` sums over `k`.
 
     Each letter is one dim; letters missing on the right are summed. Products and sums are made in `elem`
     (default: the operands' element; f16 and bf16 accumulate in f32), which is the result's element. With
-    `may_quantise`, `a` may be rounded to 8 bits, with a scale for each block of weights that are stored as integers.
+    `rounded_block`, `a` may be rounded to 8 bits, with a scale for each so many elements along `k`.
     """
     ta, tb = tensor(a, "operand 0"), tensor(b, "operand 1")
     lhs, rhs, out = parse_spec(spec)

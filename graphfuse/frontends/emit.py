@@ -420,13 +420,11 @@ class Emitter:
         kind = graph.div if elem_of(x).is_float else graph.truncdiv
         return self(kind, x, self.full(shape_of(x), elem_of(x), by))
 
-    def contract(
-        self, a: Value, b: Value, spec: str, elem: Scalar | None = None, *, may_quantise: bool = False
-    ) -> Value:
+    def contract(self, a: Value, b: Value, spec: str, elem: Scalar | None = None, *, rounded_block: int = 0) -> Value:
         """A dot product in Einstein's notation."""
         attrs: dict[str, Attr] = {} if elem is None else {"elem": elem}
-        if may_quantise:
-            attrs["may_quantise"] = True
+        if rounded_block:
+            attrs["rounded_block"] = rounded_block
         return self(graph.contract, a, b, spec=spec, **attrs)
 
     def indices(self, x: Value) -> Value:

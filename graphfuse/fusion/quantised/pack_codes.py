@@ -18,6 +18,7 @@ to sums of a block. Declines blocks along K that differ in length, or hold no wh
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import numpy as np
@@ -28,7 +29,7 @@ from graphfuse.fusion.quantised.dequantise_later import FLOATS, LEAST_ELEMENTS, 
 from graphfuse.fusion.simplify.fold_constants import Array, cast_to, constant, full
 from graphfuse.fusion.simplify.patterns import made_by
 from graphfuse.fusion.simplify.simplify_movement import broadcasted, inverse, reshaped
-from graphfuse.ir.core import Attr, Func, Op, Value, attr_ints, tensor_of
+from graphfuse.ir.core import Attr, Func, Op, Value, attr_int, attr_ints, tensor_of
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
@@ -58,11 +59,12 @@ def _visit(op: Op, width: int, least: int) -> Replacement | None:
     (n,) = rhs.replace(lhs[-1], "")
     if out != lhs[:-1] + n or n in lhs or not tensor_of(w).is_static or (found := quantised(w)) is None:
         return None
-    packed = _packed(found, width, turned=rhs[1] == n) if found.bytes.size >= least else None
+    rounded = attr_int(op, "rounded_block", 0)
+    packed = _packed(found, width, rounded, turned=rhs[1] == n) if found.bytes.size >= least else None
     if packed is None:
         return None
     (words, scale, *points), attrs = packed
-    x, *scales = _in_bytes(x, scale.shape[1]) if op.attrs.get("may_quantise", False) else (x,)
+    x, *scales = _in_bytes(x, scale.shape[1]) if rounded else (x,)
     known, last = ([constant(a, w.op) for a in arrays] for arrays in ((words, scale), points))
     made = graph.contract_packed.build([x, *known, *scales, *last], attrs, loc=op.loc)
     elem = tensor_of(op.result).elem
@@ -81,8 +83,11 @@ def _in_bytes(x: Value, blocks: int) -> tuple[Value, Value]:
     return reshaped(graph.cast(codes, to=I8).result, shape), reshaped(scale.result, parted[:-1])
 
 
-def _packed(found: Quantised, width: int, *, turned: bool) -> tuple[list[Array], dict[str, Attr]] | None:
-    """Words, scales and zero points in panels of so many columns, and the attributes of the product."""
+def _packed(found: Quantised, width: int, rounded: int, *, turned: bool) -> tuple[list[Array], dict[str, Attr]] | None:
+    """Words, scales and zero points in panels of so many columns, and the attributes of the product.
+
+    Blocks with equal scales are one, but for x that is `rounded` by itself in each of them.
+    """
     codes = np.ascontiguousarray(found.bytes.T if turned else found.bytes)
     least, columns = int(codes.min()), codes.shape[0]
     codes = (codes.astype(np.int16) - np.int16(least)).astype(np.uint8)
@@ -90,7 +95,7 @@ def _packed(found: Quantised, width: int, *, turned: bool) -> tuple[list[Array],
     known = ((found.scale, np.float32(1)), (found.zero, np.int32(0)))
     both = [np.asarray(other if array is None else array) for array, other in known]
     scale, zero = (np.broadcast_to(a.T if turned else a, codes.shape) for a in both)
-    block = min(block_of(scale), block_of(zero))
+    block = math.gcd(block_of(scale), block_of(zero), rounded)
     if block % (WORD_BITS // bits):
         return None
     points = zero[:, ::block].astype(np.float32) - least

@@ -14,7 +14,7 @@ from graphfuse.ir.types import I32, I64, Scalar
 from graphfuse.symbolic import Dim, product
 
 
-def matmul_of(e: Emitter, a: Value, b: Value, elem: Scalar | None = None, *, may_quantise: bool = False) -> Value:
+def matmul_of(e: Emitter, a: Value, b: Value, elem: Scalar | None = None, *, rounded_block: int = 0) -> Value:
     """numpy's matmul: vectors are promoted, leading dims broadcast."""
     row, column = ("m" if tensor(a).rank > 1 else ""), ("n" if tensor(b).rank > 1 else "")
     lead = e.broadcast_shape(shape_of(a)[:-2], shape_of(b)[:-2])
@@ -22,7 +22,7 @@ def matmul_of(e: Emitter, a: Value, b: Value, elem: Scalar | None = None, *, may
     dims = dict(zip(labels, lead, strict=True))
     a, labels_a = _widened(e, a, f"{labels[len(lead) - len(shape_of(a)[:-2]) :]}{row}k", dims)
     b, labels_b = _widened(e, b, f"{labels[len(lead) - len(shape_of(b)[:-2]) :]}k{column}", dims)
-    return e.contract(a, b, f"{labels_a},{labels_b}->{labels}{row}{column}", elem, may_quantise=may_quantise)
+    return e.contract(a, b, f"{labels_a},{labels_b}->{labels}{row}{column}", elem, rounded_block=rounded_block)
 
 
 def _widened(e: Emitter, x: Value, labels: str, wide: Mapping[str, Dim]) -> tuple[Value, str]:

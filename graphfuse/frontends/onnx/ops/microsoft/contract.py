@@ -166,8 +166,8 @@ def matmul_nbits(e: Emitter, node: Node, x: Value) -> Value:
     if fraction is not None:
         floats = e.map(graph.sub, floats, spread(e.wide(fraction)))
     w = e.cast(e.map(graph.mul, floats, spread(e.wide(node.value(e, 2)))), elem_of(x))
-    is_coarse = node.attr_int("accuracy_level", 0) == COARSEST
-    y = matmul_of(e, x, e.permute(w, (1, 0)), may_quantise=is_coarse)
+    rounded = block if node.attr_int("accuracy_level", 0) == COARSEST else 0
+    y = matmul_of(e, x, e.permute(w, (1, 0)), rounded_block=rounded)
     return e.map(graph.add, y, node.value(e, 5)) if node.has(5) else y
 
 
