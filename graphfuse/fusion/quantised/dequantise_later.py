@@ -20,13 +20,14 @@ Requires: `fold_all_but_weights`. Ensures: every product that was chosen rounds 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from graphfuse.dialects import graph
-from graphfuse.fusion.quantised.multiply_bytes import narrow
+from graphfuse.fusion.quantised.multiply_bytes import fits_byte, narrow
 from graphfuse.fusion.simplify.fold_constants import Array, aligned, array_of, constant, fold_all_but
 from graphfuse.fusion.simplify.patterns import made_by, operand_of
 from graphfuse.fusion.simplify.simplify_movement import broadcasted, inverse
@@ -57,11 +58,7 @@ def fold_all_but_weights(func: Func) -> Func:
 def _widens(op: Op) -> bool:
     if op.kind is not graph.cast or (array := array_of(op.operands[0])) is None:
         return False
-    return _is_byte(tensor_of(op.operands[0]).elem) and array.size >= LEAST_ELEMENTS
-
-
-def _is_byte(elem: Scalar) -> bool:
-    return elem.is_integer and elem.bits <= 8
+    return fits_byte(tensor_of(op.operands[0]).elem) and array.size >= LEAST_ELEMENTS
 
 
 @dataclass(frozen=True)
@@ -80,29 +77,56 @@ def dequantise_later(func: Func) -> Func:
     return dead_code(rebuild(func, partial(_later, ranges=func.ranges)))
 
 
+@dataclass(frozen=True)
+class ByMatrix:
+    """A product of floats whose columns are those of a matrix: `lhs,rhs->out`, `n` being these and `k` summed."""
+
+    x: Value
+    w: Value
+    """The matrix, before what permutes it."""
+    lhs: str
+    rhs: str
+    out: str
+    n: str
+    k: str
+
+    @staticmethod
+    def of(op: Op) -> ByMatrix | None:
+        """What an op is, if it is one."""
+        if op.kind is not graph.contract or not {tensor_of(v).elem for v in (op.operands[0], op.result)} <= {*FLOATS}:
+            return None
+        x, w = op.operands
+        lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
+        if (moved := made_by(w, graph.permute)) is not None:
+            rhs = "".join(rhs[i] for i in inverse(attr_ints(moved, "perm")))
+            (w,) = moved.operands
+        n, k = [c for c in rhs if c not in lhs], [c for c in rhs if c in lhs]
+        if len(n) != 1 or len(k) != 1 or k[0] in out or out[-1:] != n[0]:
+            return None
+        return ByMatrix(x, w, lhs, rhs, out, n[0], k[0])
+
+    @property
+    def is_of_rows(self) -> bool:
+        """Whether k is the last dim of x, and the others are the result's as they are."""
+        return self.lhs[-1] == self.k and self.out == self.lhs[:-1] + self.n
+
+
 def _later(op: Op, ranges: Ranges) -> Replacement | None:
-    if op.kind is not graph.contract or not {tensor_of(v).elem for v in (op.operands[0], op.result)} <= {*FLOATS}:
+    if (by := ByMatrix.of(op)) is None:
         return None
-    x, w = op.operands
-    lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
-    if (moved := made_by(w, graph.permute)) is not None:
-        rhs = "".join(rhs[i] for i in inverse(attr_ints(moved, "perm")))
-        (w,) = moved.operands
-    n, k = [c for c in rhs if c not in lhs], [c for c in rhs if c in lhs]
-    if len(n) != 1 or len(k) != 1 or k[0] in out or out[-1:] != n[0]:
-        return None
-    rows = product([d for c, d in zip(lhs, tensor_of(x).shape, strict=True) if c != k[0]])
+    x, w = by.x, by.w
+    rows = product([d for c, d in zip(by.lhs, tensor_of(x).shape, strict=True) if c != by.k])
     least, most = bounds(rows, ranges)
     found = quantised(w) if max(least, min(most, TYPICAL)) <= MOST_ROWS else None
     stored = None if found is None else _stored(found)
     if found is None or stored is None:
         return None
-    axis = rhs.index(n[0])
+    axis = by.rhs.index(by.n)
     scale = np.ones((1, 1), np.float32) if found.scale is None else found.scale.reshape((-1, *found.scale.shape)[-2:])
     if axis == 1:
         stored, scale = stored.T, scale.T
     matrix = constant(np.ascontiguousarray(stored), w.op)
-    spec = f"{lhs},{n[0]}{k[0]}->{out}"
+    spec = f"{by.lhs},{by.n}{by.k}->{by.out}"
     if scale.shape[1] == 1:
         made = graph.contract(x, matrix, spec=spec, elem=F32, loc=op.loc)
         column = np.ascontiguousarray(np.broadcast_to(scale[:, 0].astype(np.float32), stored.shape[:1]))
@@ -110,10 +134,10 @@ def _later(op: Op, ranges: Ranges) -> Replacement | None:
         scaled = graph.mul(made, scales, loc=op.loc)
     else:
         size = block_of(scale)
-        if size < LEAST_BLOCK or lhs[-1] != k[0] or out != lhs[:-1] + n[0]:
+        if size < LEAST_BLOCK or not by.is_of_rows:
             return None
         few = np.broadcast_to(scale[:, ::size], (stored.shape[0], stored.shape[1] // size))
-        few = _narrowest(np.ascontiguousarray(few), tensor_of(x).elem)
+        few = narrowest(np.ascontiguousarray(few), [tensor_of(x).elem])
         scaled = graph.contract_blocks(x, matrix, constant(few, w.op), spec=spec, loc=op.loc)
     elem = tensor_of(op.result).elem
     return scaled if elem == F32 else graph.cast(scaled, to=elem, loc=op.loc)
@@ -126,12 +150,12 @@ def block_of(scale: Array) -> int:
     return common & -common
 
 
-def _narrowest(scale: Array, elem: Scalar) -> Array:
-    """Scales in an element that loses nothing."""
-    if scale.dtype.itemsize > 2 and elem != F32:
-        narrow = scale.astype(numpy_dtype(elem))
-        return narrow if np.array_equal(narrow.astype(scale.dtype), scale) else scale.astype(np.float32)
-    return scale
+def narrowest(scale: Array, elems: Sequence[Scalar] = (F16, BF16)) -> Array:
+    """Scales in the first of these elements that loses nothing, at most f32."""
+    if scale.dtype.itemsize <= 2:
+        return scale
+    narrow = (scale.astype(numpy_dtype(elem)) for elem in elems if elem != F32)
+    return next((a for a in narrow if np.array_equal(a.astype(scale.dtype), scale)), scale.astype(np.float32))
 
 
 def quantised(v: Value) -> Quantised | None:
@@ -157,14 +181,14 @@ def _integers(v: Value) -> Quantised | None:
     op = v.op
     if op is None or tensor_of(v).rank != 2:
         return None
-    if op.kind is graph.cast and _is_byte(tensor_of(op.operands[0]).elem):
+    if op.kind is graph.cast and fits_byte(tensor_of(op.operands[0]).elem):
         return _integers(op.operands[0])
     if op.kind in (graph.sub, graph.add) and (zero := _known(op.operands[1])) is not None:
         inner = _integers(op.operands[0])
         zero = zero.astype(np.int32) * (1 if op.kind is graph.sub else -1)
         return None if inner is None or inner.zero is not None else replace(inner, zero=zero)
     array = array_of(v)
-    return None if array is None or not _is_byte(tensor_of(v).elem) else Quantised(array)
+    return None if array is None or not fits_byte(tensor_of(v).elem) else Quantised(array)
 
 
 def _known(v: Value) -> Array | None:

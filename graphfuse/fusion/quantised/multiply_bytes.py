@@ -56,7 +56,12 @@ def _widens(op: Op) -> bool:
     if op.kind is not graph.cast or array_of(op.operands[0]) is None:
         return False
     t = tensor_of(op.operands[0])
-    return sum(d != 1 for d in t.shape) > 1 and t.elem.is_integer and t.elem.bits <= 8  # and no vector of zero points
+    return sum(d != 1 for d in t.shape) > 1 and fits_byte(t.elem)  # and no vector of zero points
+
+
+def fits_byte(elem: Scalar) -> bool:
+    """Whether an element is an integer of 8 bits or fewer."""
+    return elem.is_integer and elem.bits <= 8
 
 
 def is_byte(elem: Scalar) -> bool:

@@ -25,15 +25,20 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.dialects.graph import WORD_BITS
-from graphfuse.fusion.quantised.dequantise_later import FLOATS, LEAST_ELEMENTS, Quantised, block_of, quantised
+from graphfuse.fusion.quantised.dequantise_later import (
+    LEAST_ELEMENTS,
+    ByMatrix,
+    Quantised,
+    block_of,
+    narrowest,
+    quantised,
+)
 from graphfuse.fusion.simplify.fold_constants import Array, cast_to, constant, full
-from graphfuse.fusion.simplify.patterns import made_by
-from graphfuse.fusion.simplify.simplify_movement import broadcasted, inverse, reshaped
-from graphfuse.ir.core import Attr, Func, Op, Value, attr_int, attr_ints, tensor_of
-from graphfuse.ir.dense import numpy_dtype
+from graphfuse.fusion.simplify.simplify_movement import broadcasted, reshaped
+from graphfuse.ir.core import Attr, Func, Op, Value, attr_int, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
-from graphfuse.ir.types import BF16, F16, F32, I8
+from graphfuse.ir.types import F32, I8
 from graphfuse.symbolic import static
 
 BITS = (2, 4, 8)
@@ -47,20 +52,12 @@ def pack_codes(func: Func, *, width: int = 32, least: int = LEAST_ELEMENTS) -> F
 
 
 def _visit(op: Op, width: int, least: int) -> Replacement | None:
-    if op.kind is not graph.contract or not {tensor_of(v).elem for v in (op.operands[0], op.result)} <= {*FLOATS}:
+    by = ByMatrix.of(op)
+    found = quantised(by.w) if by is not None and by.is_of_rows else None
+    if by is None or found is None or found.bytes.size < max(1, least):
         return None
-    x, w = op.operands
-    lhs, rhs, out = graph.parse_spec(str(op.attrs["spec"]))
-    if (moved := made_by(w, graph.permute)) is not None:
-        rhs = "".join(rhs[i] for i in inverse(attr_ints(moved, "perm")))
-        (w,) = moved.operands
-    if len(rhs) != 2 or not lhs or lhs[-1] not in rhs or lhs[-1] in out or tensor_of(x).shape[-1] == 1:
-        return None
-    (n,) = rhs.replace(lhs[-1], "")
-    if out != lhs[:-1] + n or n in lhs or not tensor_of(w).is_static or (found := quantised(w)) is None:
-        return None
-    rounded = attr_int(op, "rounded_block", 0)
-    packed = _packed(found, width, rounded, turned=rhs[1] == n) if found.bytes.size >= least else None
+    x, w, rounded = by.x, by.w, attr_int(op, "rounded_block", 0)
+    packed = _packed(found, width, rounded, turned=by.rhs[1] == by.n)
     if packed is None:
         return None
     (words, scale, *points), attrs = packed
@@ -106,17 +103,8 @@ def _packed(found: Quantised, width: int, rounded: int, *, turned: bool) -> tupl
     else:
         small = points.astype(np.uint8) if points.min() >= 0 and points.max() <= np.iinfo(np.uint8).max else points
         more.append(small if np.array_equal(small, points) else points)
-    blocks = [_narrow(scale[:, ::block].astype(np.float32)), *more]
+    blocks = [narrowest(scale[:, ::block].astype(np.float32)), *more]
     return [_panels(_words(codes, bits), width), *(_panels(a, width) for a in blocks)], attrs
-
-
-def _narrow(scale: Array) -> Array:
-    """In halves, if that loses nothing."""
-    for elem in (F16, BF16):
-        halves = scale.astype(numpy_dtype(elem))
-        if np.array_equal(halves.astype(np.float32), scale):
-            return halves
-    return scale
 
 
 def _words(codes: Array, bits: int) -> Array:
