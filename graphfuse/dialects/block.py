@@ -18,6 +18,7 @@ one parameter, and by `block.barrier` in any case. Accesses of different program
 from __future__ import annotations
 
 import math
+from typing import TypeVar
 
 from graphfuse.dialects.elementwise import (
     FUNCTIONS,
@@ -34,6 +35,8 @@ from graphfuse.ir.core import Func, Op, Trait, Value, attr_strs, dims_of, opdef
 from graphfuse.ir.layout import LinearLayout
 from graphfuse.ir.types import BF16, BOOL, F16, F32, I32, I64, Ptr, Scalar, Tile, Type
 from graphfuse.symbolic import Dim
+
+T = TypeVar("T")
 
 
 def elem_of(t: Type) -> Scalar:
@@ -172,29 +175,25 @@ SCHEDULES = ("cooperative", "pingpong", "stream")
 
 def promises(func: Func) -> dict[str, int]:
     """What the attribute `assume` says that numbers, and addresses in bytes, are multiples of, by name."""
-    out: dict[str, int] = {}
-    stated = func.attrs.get("assume", ())
-    assert isinstance(stated, tuple), "pairs of a name and a number"
-    for pair in stated:
-        assert isinstance(pair, tuple), "a name and a number"
-        name, number = pair
-        assert isinstance(name, str), "a parameter's name"
-        assert isinstance(number, int), "what it is divisible by"
-        out[name] = number
-    return out
+    return _by_name(func, "assume", int)
 
 
 def tables(func: Func) -> dict[str, Scalar]:
     """The parameters that point at addresses (`tables = [["a", f32]]`), by name, and what is at these addresses."""
-    out: dict[str, Scalar] = {}
-    stated = func.attrs.get("tables", ())
-    assert isinstance(stated, tuple), "pairs of a name and an element"
-    for pair in stated:
-        assert isinstance(pair, tuple), "a name and an element"
-        name, elem = pair
+    return _by_name(func, "tables", Scalar)
+
+
+def _by_name(func: Func, stated: str, kind: type[T]) -> dict[str, T]:
+    """The pairs of an attribute, each of a parameter's name and something of a kind."""
+    pairs = func.attrs.get(stated, ())
+    assert isinstance(pairs, tuple), "pairs"
+    out: dict[str, T] = {}
+    for pair in pairs:
+        assert isinstance(pair, tuple), "a name and what is said of it"
+        name, said = pair
         assert isinstance(name, str), "a parameter's name"
-        assert isinstance(elem, Scalar), "what its pointers point at"
-        out[name] = elem
+        assert isinstance(said, kind), f"{kind.__name__} of {name}"
+        out[name] = said
     return out
 
 
