@@ -309,6 +309,11 @@ def static(dim: Dim) -> int:
     return dim
 
 
+def divisor(n: int, most: int) -> int:
+    """The largest number up to `most` that divides n."""
+    return next(d for d in range(min(n, most), 0, -1) if n % d == 0)
+
+
 def evaluate(dim: Dim, values: Mapping[str, int]) -> int:
     """The number `dim` is when every symbol has its value; KeyError names a symbol without one."""
     return dim if isinstance(dim, int) else evaluate_with(_OF_NUMBERS, dim, values)

@@ -15,7 +15,7 @@ from graphfuse.dialects import block
 from graphfuse.dialects.elementwise import COMBINE, ROUNDED_KINDS, neutral
 from graphfuse.ir.core import Op, Value, tensor_of, tile_of
 from graphfuse.ir.types import I64, Scalar, Tile
-from graphfuse.symbolic import Dim, ceildiv, minimum
+from graphfuse.symbolic import Dim, bounds, ceildiv, minimum
 
 Carried = tuple[Value, ...]
 AtPosition = Callable[[Dim, Carried], Yielded]
@@ -112,11 +112,12 @@ def nest(ev: Evaluator, shape: Sequence[Dim], body: AtIndex, init: Carried = ())
 
 def for_row_tiles(
     kernel: Kernel, rows: Dim, height: int, block_rows: tuple[Dim, int] | None,
-    body: Callable[[Dim, int, Dim], None],
+    body: Callable[[Dim, int, Dim], None], lower: Sequence[int] = (),
 ) -> None:  # fmt: skip
     """Cover `rows` (or block `i` of `n` rows, given as `(i, n)`) by tiles: `body(first row, height, number)` emits one.
 
-    The last tile moves back to end at the last row. When there may be fewer rows than one tile, they go one by one.
+    The last tile moves back to end at the last row. When there may be fewer rows than one tile, they go by tiles of the
+    `lower` heights, else one by one.
     """
     ev, space = kernel.ev, kernel.space
     first: Dim = 0
@@ -135,11 +136,16 @@ def for_row_tiles(
     def tiles() -> Carried:
         return ev.loop("t", space.simplify(ceildiv(here, height)), tile)
 
-    def short(_: object) -> Carried:
-        return ev.loop("m", space.simplify(here), lambda m, _: body(first + m, 1, m))
+    def short(_: object) -> None:
+        if lower:
+            for_row_tiles(kernel, rows, lower[0], block_rows, body, lower[1:])
+        else:
+            ev.loop("m", space.simplify(here), lambda m, _: body(first + m, 1, m))
 
     if height == 1 or space.nonnegative(rows - height):
         tiles()
+    elif lower and bounds(rows, space.ranges)[1] < height:
+        short(None)
     else:
         ev.branch(ev.emit(block.ge, ev.index(rows), ev.const(height, I64)), tiles, short)
 

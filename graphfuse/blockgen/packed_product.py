@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from graphfuse.blockgen.evaluate import Lane, Leaf, lane_over
 from graphfuse.blockgen.index import Index, reshape_index, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of, is_view, positions
-from graphfuse.blockgen.loops import Carried, for_row_tiles, programs
+from graphfuse.blockgen.loops import Carried, Fold, RowTiles, fold_row, for_row_tiles, programs, row_tiles
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import FOUR, Depth, Product, accumulate, column_lane, store_results
 from graphfuse.blockgen.tiling import RUN, matmul_tiles
@@ -31,11 +31,11 @@ from graphfuse.dialects import block
 from graphfuse.dialects.graph import WORD_BITS, code_bit
 from graphfuse.ir.core import Func, Op, Value, attr_int
 from graphfuse.ir.types import F32, I8, I32, I64, Scalar
-from graphfuse.symbolic import Dim, bounds, ceildiv, minimum, product, static, sym
+from graphfuse.symbolic import Dim, bounds, ceildiv, divisor, minimum, product, static, sym
 from graphfuse.targets.machine import Machine
 
-HEIGHTS = (4, 3, 2, 1)
-"""Rows that are multiplied by what is unpacked at once."""
+HEIGHTS = (4, 3, 2)
+"""Rows that are multiplied by what is unpacked at once, where there are as many."""
 MANY = 32
 """Rows from which on a panel is unpacked to memory."""
 TOGETHER = 8
@@ -44,8 +44,6 @@ LEAST_PROGRAMS = 16
 """Programs that are left for threads."""
 UNROLLED = 4
 """Words whose code is one turn of a loop."""
-SUMMED = 64
-"""Elements of x that are added at once, at most."""
 
 
 def packed_width(machine: Machine) -> int:
@@ -95,9 +93,9 @@ class _PackedProduct:
         )
         leaf, ahead = kernel.ev.leaves[self.codes], kernel.machine.core.row_ahead_bytes // I32.bytes
         kernel.ev.leaves[self.codes] = replace(leaf, ahead=ahead)
-        self.is_ready = element_of(self.x) == self.elem and is_view(self.x, kernel)
-        if self.elem == I8:  # words are read of dense rows only
-            self.is_ready = self.x in kernel.ev.leaves
+        # words of bytes are read of dense rows only
+        is_dense = self.x in kernel.ev.leaves or (self.elem == F32 and is_view(self.x, kernel))
+        self.is_ready = element_of(self.x) == self.elem and is_dense
 
     def emit(self) -> Func:
         """Programs of some panels, for all rows."""
@@ -108,7 +106,8 @@ class _PackedProduct:
         least, most = bounds(rows, kernel.space.ranges)
 
         def few() -> None:
-            self._few(at * together, count)
+            height, *lower = HEIGHTS
+            for_row_tiles(kernel, rows, height, None, lambda r, h, _: self._tile(r, h, at * together, count), lower)
 
         def many() -> None:
             ev.loop("q", count, lambda q, _: self._many(at * together + q))
@@ -127,27 +126,6 @@ class _PackedProduct:
 
     # few rows
 
-    def _few(self, first: Dim, count: Dim, heights: Sequence[int] = HEIGHTS) -> None:
-        """All rows by the highest tiles that there are rows enough for; the last one ends with the rows."""
-        ev, space, rows, (height, *lower) = self.ev, self.kernel.space, self.rows, heights
-
-        def tiles() -> None:
-            def tile(t: Dim, _: Carried) -> None:
-                row = t * height
-                if not isinstance(rows, int) or rows % height:
-                    row = ev.bind("m", 0, rows - height, ev.index(minimum(row, rows - height)))
-                self._tile(row, height, first, count)
-
-            ev.loop("t", space.simplify(ceildiv(rows, height)), tile)
-
-        if height == 1 or space.nonnegative(rows - height):
-            tiles()
-        elif bounds(rows, space.ranges)[1] < height:
-            self._few(first, count, lower)
-        else:
-            enough = ev.emit(block.ge, ev.index(rows), ev.const(height, I64))
-            ev.branch(enough, tiles, lambda _: self._few(first, count, lower))
-
     def _tile(self, row: Dim, height: int, first: Dim, count: Dim) -> None:
         """Some rows of all panels of a program."""
         rows = self._rows(row, height)
@@ -160,40 +138,33 @@ class _PackedProduct:
         if not self.zero and self.points is None:
             return rows
         ev, length = self.ev, self.depth // self.blocks
-        some = next(n for n in range(min(SUMMED, length), 0, -1) if length % n == 0)
         sums = self._local((count, self.blocks), F32)
         for r in range(count):
 
             def of_block(b: Dim, _: Carried, r: int = r) -> None:
-                lane, at = lane_over(self.kernel.space, some)
-
-                def add(c: Dim, carried: Carried) -> list[Value]:
-                    with ev.lanes_as(lane):
-                        got = ev.cast(self._x(rows, r, b * length + c * some + at), F32)
-                        return [ev.emit(block.add, carried[0], ev.shaped(got, (some,)))]
-
-                (total,) = ev.loop("c", length // some, add, [ev.const(0.0, F32, (some,))])
-                total = ev.emit(block.reduce, total, axis=0, kind="sum")
+                fold = Fold("sum", F32, lambda at: ev.cast(self._x(rows, r, at[0]), F32))
+                (total,) = fold_row(ev, self._along_k(length, b * length), [fold])
                 if self.zero:
                     total = ev.emit(block.mul, total, ev.const(float(self.zero), F32))
                 ev.store(sums, (r, b), total)
 
             ev.loop("b", self.blocks, of_block)
-        return _Rows(first, count, x, sums)
+        return replace(rows, sums=sums)
+
+    def _along_k(self, length: int, first: Dim = 0) -> RowTiles:
+        return row_tiles(self.kernel, length, self.kernel.machine.lanes(F32), lambda at: (first + at,))
 
     def _copied(self, first: Dim, count: int) -> Leaf:
         """Rows of x in program-local memory, as they are multiplied."""
         ev, leaf = self.ev, self._local((count, self.depth), self.elem)
-        some = next(n for n in range(min(SUMMED, self.depth), 0, -1) if self.depth % n == 0)
-        lane, at = lane_over(self.kernel.space, some)
-
-        def copy(c: Dim, r: int) -> None:
-            with ev.lanes_as(lane):
-                got = ev.value(self.x, self.work.lhs_at((first + r, 0), (c * some + at,)))
-                ev.store(leaf, (r, c * some + at), ev.shaped(ev.cast(got, self.elem), (some,)))
-
         for r in range(count):
-            ev.loop("c", self.depth // some, lambda c, _, r=r: copy(c, r))
+
+            def copy(at: Index, _: Carried, r: int = r) -> None:
+                got = ev.value(self.x, self.work.lhs_at((first + r, 0), at))
+                ev.store(leaf, (r, *at), ev.cast(got, self.elem))
+
+            for _ in self._along_k(self.depth)(copy, lambda _: ()):
+                pass
         return leaf
 
     def _local(self, shape: tuple[int, ...], elem: Scalar) -> Leaf:
@@ -245,8 +216,8 @@ class _PackedProduct:
         """The sums of a block's words; floats in runs, these added then."""
         ev, shape, words = self.ev, (self.width,), self.words
         most = words if self.elem == I8 else max(1, RUN // self.per)
-        run = next(n for n in range(min(most, words), 0, -1) if words % n == 0)
-        some = next(n for n in range(UNROLLED, 0, -1) if run % n == 0)
+        run = divisor(words, most)
+        some = divisor(run, UNROLLED)
         add = self._add_floats if self.elem == F32 else self._add_bytes
         start = [ev.const(0.0, F32, shape) if self.elem == F32 else ev.const(0, I32, shape)] * rows.count
 

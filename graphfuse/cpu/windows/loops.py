@@ -34,14 +34,14 @@ from graphfuse.cpu.windows.plan import is_virtual, plan, readable_by_product, ti
 from graphfuse.cpu.windows.sort import LongSort
 from graphfuse.cpu.windows.sources import Kept, Sources, is_turned, row_major, swapped
 from graphfuse.cpu.windows.together import side_by_side
-from graphfuse.cpu.windows.window import Inside, Start, Window, divisor, window_shape
+from graphfuse.cpu.windows.window import Inside, Start, Window, window_shape
 from graphfuse.dialects import block, control, moves
 from graphfuse.dialects.elementwise import COMBINE, ROUNDED_KINDS, neutral
 from graphfuse.ir.core import Attr, Block, Builder, Func, Op, OpDef, Params, Trait, Value, attr_dims, attr_int, tile_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import common_subexpressions, dead_code
 from graphfuse.ir.types import BOOL, I64, Scalar, Tile
-from graphfuse.symbolic import Dim, floordiv, maximum, minimum, sym
+from graphfuse.symbolic import Dim, divisor, floordiv, maximum, minimum, sym
 
 VECTORS = 4
 """Vectors of a window, of 32-bit elements: enough that arithmetic is not a chain, few enough for long expressions."""

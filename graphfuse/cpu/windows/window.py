@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from graphfuse.ir.core import Value
+from graphfuse.symbolic import divisor
 
 Start = Value | int
 """Where a window starts along a dim: a number, or an i64."""
@@ -38,11 +39,6 @@ class Inside(NamedTuple):
     limit: Value
     start: Start
     size: int
-
-
-def divisor(n: int, most: int) -> int:
-    """The largest number up to `most` that divides n."""
-    return next(d for d in range(min(n, most), 0, -1) if n % d == 0)
 
 
 def window_shape(shape: Sequence[int], lanes: int, vectors: int, *, square: bool = False) -> tuple[int, ...]:
