@@ -137,7 +137,7 @@ def matmul_nbits(e: Emitter, node: Node, x: Value) -> Value:
         raise node.unsupported(f"bits must be 2, 4 or 8, got {bits}")
     blocks = -(-k // block)
     q = unpacked(node.constant(1, "weights").reshape(n, blocks, block * bits // 8), bits).reshape(n, blocks * block)
-    group = np.arange(blocks * block) // block
+    group = in_order = np.arange(blocks * block) // block
     if missing := blocks * block - k:
         x = e.pad(x, -1, 0, missing)
     if node.has(4):
@@ -155,7 +155,7 @@ def matmul_nbits(e: Emitter, node: Node, x: Value) -> Value:
 
     def spread(v: Value) -> Value:
         v = e.reshape(v, (n, blocks, 1))
-        if (group != np.arange(blocks * block) // block).any():
+        if (group != in_order).any():
             return e(graph.take, e.reshape(v, (n, blocks)), e.constant(group), axis=1)
         return e.reshape(e.broadcast(v, (n, blocks, block)), (n, blocks * block))
 
