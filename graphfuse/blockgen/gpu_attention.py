@@ -18,7 +18,7 @@ rounded to halves are computed as 2^(y scale log2(e) - m log2(e)), one rounding 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -48,8 +48,8 @@ from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, maximum, minim
 MAX_DEPTH = 256
 """Elements of a query that are multiplied at once. Deeper ones are in parts: in shared memory, where that has room for
 all of them, else loaded again for each block of keys."""
-MAX_VALUES = 256
-"""Elements of a result row of one program."""
+MAX_VALUES, MAX_SHARED_VALUES = 256, 512
+"""Elements of a result row of one program, and of one whose warpgroups share the columns."""
 WIDE_DEPTH_BYTES, WIDE_VALUES_BYTES, WIDE_KEYS = 256, 512, 16
 """The same in bytes, and keys of a block, where threads multiply f32 or f64 in registers. For 64 queries of 64 or 128
 f32, 2.0 to 2.4 instructions for each fma on the emulator (tests/torch/test_population.py); with as much as of halves
@@ -58,6 +58,7 @@ STAGES = 3
 """Blocks of keys, and of values, that shared memory holds in long walks of few rows, which only read; others have 2."""
 BOX_BYTES = 16
 """What TMA wants rows and offsets to be multiples of."""
+TOO_MANY = "queries have several dims, or more elements than shared memory has room for"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +88,15 @@ class GpuAttention(AttentionKernel):
         self.depth = product(self.roles.scores.depth)
         found = find_softmax(self.reduces, self.roles.output.lhs)
         self.scores = None if found is None else self._analyse(found)
-        width = self._width(columns)
-        tiles = self._tiles(width)
-        self.boxes, why = (), "" if found else "no softmax lies between the products"
+        width, tiles = self._width(columns), []
+        self.boxes: tuple[Boxed, ...] = ()
+        why = "" if found else "no softmax lies between the products"
         try:
-            self.boxes = self._boxes(columns, tiles) if kernel.machine.has_wgmma and found else ()
+            if kernel.machine.has_wgmma and found:
+                self.boxes = self._boxes(columns)
+                width, tiles = self._width_and_tiles(columns)
         except Unboxed as reason:
-            why = str(reason)
+            self.boxes, why = (), str(reason)
         size = element_of(self.roles.scores.lhs).bytes
         self.is_narrow = size <= 2
         self.most_depth = MAX_DEPTH if self.is_narrow else WIDE_DEPTH_BYTES // size
@@ -160,7 +163,7 @@ class GpuAttention(AttentionKernel):
         most = max(1, self.kernel.machine.gpu.memory.cache_bytes // max(1, head))
         return max(g for g in range(1, heads + 1) if heads % g == 0 and g <= most)
 
-    def _boxes(self, columns: Dim, tiles: Sequence[AttentionTile]) -> tuple[Boxed, ...]:
+    def _boxes(self, columns: Dim) -> tuple[Boxed, ...]:
         """How TMA copies queries, keys and values; raises `Unboxed` where it, or `wgmma`, does not take them."""
         scores, output, space = self.roles.scores, self.roles.output, self.kernel.space
         elem = element_of(scores.lhs)
@@ -168,8 +171,8 @@ class GpuAttention(AttentionKernel):
             raise Unboxed("operands have no element of 16 bits in common")
         if element_of(output.result) not in (F32, elem):
             raise Unboxed(f"the result is of {element_of(output.result)}")
-        if len(scores.depth) != 1 or not tiles:
-            raise Unboxed("queries have several dims, or more elements than shared memory has room for")
+        if len(scores.depth) != 1:
+            raise Unboxed(TOO_MANY)
         least = gpu_attention_tile.least_rows(at_most(self.keys, space.ranges), self.kernel.machine)
         if at_most(self.rows, space.ranges) < least:
             raise Unboxed(f"fewer than {least} queries")
@@ -187,18 +190,46 @@ class GpuAttention(AttentionKernel):
         pairs = ((query, row, depth), (keys, key, depth), (values, column, key))
         return tuple(find_box(self.kernel, f, str(side), str(summed)) for f, side, summed in pairs)
 
-    def _width(self, columns: Dim) -> int:
+    def _width_and_tiles(self, columns: Dim) -> tuple[int, list[AttentionTile]]:
+        """Columns of the result that a program of warpgroups makes: all, if there is a tile; raises `Unboxed`."""
+        results = [v for v in self.kernel.outputs if self.roles.output.result in made_of(v)]
+        for most in (MAX_SHARED_VALUES, MAX_VALUES)[len(results) > 1 :]:
+            width = self._width(columns, most)
+            if tiles := self._tiles(columns, width):
+                return width, tiles
+        raise Unboxed(TOO_MANY)
+
+    def _width(self, columns: Dim, most: int = MAX_VALUES) -> int:
         """Columns of the result that a program makes."""
         size = element_of(self.roles.scores.lhs).bytes
-        most = MAX_VALUES if size <= 2 else WIDE_VALUES_BYTES // size
+        most = most if size <= 2 else WIDE_VALUES_BYTES // size
         return max(LEAST_SIDE, min(most, power_of_two(at_most(columns, self.kernel.space.ranges))))
 
-    def _tiles(self, values: int) -> list[AttentionTile]:
-        """Of a program of warpgroups, the best first."""
+    def _apart(self, columns: Dim, width: int) -> int:
+        """Of so many columns of values, how many are copied besides the keys: they are no parts of them."""
+        keys, values = self.boxes[1:]
+        _, _, depth, column, *_ = self.variables
+        own, parts = MAX_VALUES, self._depths()
+
+        def is_part(at: int) -> bool:
+            a, b = (
+                replace(f.box, start=tuple(substitute(d, {name: at}) for d in f.box.start))
+                for f, name in ((keys, depth), (values, column))
+            )
+            return (at, own) in parts and a.is_alike(b, own)
+
+        if keys.factor.found.of != values.factor.found.of or at_most(columns, self.kernel.space.ranges) > width:
+            return width
+        return sum(own for at in range(0, width, own) if not is_part(at))
+
+    def _tiles(self, columns: Dim, values: int) -> list[AttentionTile]:
+        """Of a program of warpgroups that makes so many of the columns, the best first."""
         machine, ranges = self.kernel.machine, self.kernel.space.ranges
         rows, keys = (at_most(d, ranges) for d in (self.rows, self.keys))
         heads = at_most(positions([self.shape[i] for i in self.roles.outer]), ranges)
         depth = sum(width for _, width in self._depths())
+        if values > MAX_VALUES:
+            return gpu_attention_tile.tiles_of_sides(depth, self._apart(columns, values), machine)
         return gpu_attention_tile.attention_tiles(depth, values, rows, keys, heads, machine)
 
     def _depths(self) -> list[tuple[int, int]]:

@@ -21,6 +21,8 @@ MOST_REGISTERS = 192
 """Of a thread, 32 bits each, for scores, probabilities and result."""
 KEYS = (128, 64, 32)
 """Blocks of keys, best first: the longer, the fewer barriers and rescalings."""
+SHARED_KEYS = (64, 32)
+"""The same where two warpgroups share the columns of a result."""
 STORED = 32
 """Columns of a result, of 4 bytes, that are stored at a time at least."""
 BARRIERS = 1 << 10
@@ -71,6 +73,17 @@ def attention_tiles(depth: int, values: int, rows: int, keys: int, heads: int, m
 def _shared_bytes(tile: AttentionTile, depth: int, values: int) -> int:
     """For queries, two blocks of keys and values, what results are stored through, and barriers."""
     return 2 * (tile.rows * depth + 2 * tile.keys * (depth + values)) + 4 * tile.rows * STORED + BARRIERS
+
+
+def tiles_of_sides(depth: int, apart: int, machine: Machine) -> list[AttentionTile]:
+    """Where two warpgroups share the columns, for a padded `depth` and values of which so many are no part of the keys.
+
+    None where shared memory has no room for any: for queries, two blocks of keys and values, and what one warpgroup
+    sends the other. Results are not stored through it.
+    """
+    every = [AttentionTile(WARPGROUP_ROWS, n) for n in SHARED_KEYS]
+    in_blocks = {t.keys: 2 * t.keys * (depth + apart) + t.rows * t.keys for t in every}
+    return [t for t in every if 2 * (t.rows * depth + in_blocks[t.keys]) + 2 * BARRIERS <= machine.shared_bytes][:1]
 
 
 def _tiles(depth: int, values: int, rows: int, keys: int, heads: int, machine: Machine) -> list[AttentionTile]:

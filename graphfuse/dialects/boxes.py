@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from graphfuse.artifact import Im2col
@@ -99,6 +99,13 @@ class Box:
             return self.dims[-2]
         corners = zip(self.im2col.lower, self.im2col.upper, self.im2col.steps, self.dims[-2:0:-1], strict=True)
         return product([self.dims[0], *(floordiv(n - 1 + b - a, step) + 1 for a, b, step, n in corners)])
+
+    def is_alike(self, other: Box, columns: int) -> bool:
+        """Whether tiles of so many columns have the same elements, if both boxes are of the same memory."""
+        if replace(self, dims=()) != replace(other, dims=()) or self.dims[:-1] != other.dims[:-1]:
+            return False
+        left = [n - self.start[-1] - columns for n in (self.dims[-1], other.dims[-1])]
+        return left[0] == left[1] or all(isinstance(n, int) and n >= 0 for n in left)
 
     def attrs(self) -> dict[str, Attr]:
         """What an op that copies it says of the tensor."""

@@ -421,6 +421,18 @@ def load_shared(
     return Tile(tuple(shape), source.elem, layout)
 
 
+@opdef("gpu.store_shared")
+def store_shared(ring: Type, slot: Type, value: Type) -> tuple[Type, ...]:
+    """Write a tile to buffer number `slot`. Who waits for a barrier at which these threads arrive later may read it.
+
+    In a buffer with a swizzle, so may `wgmma`.
+    """
+    to = _shared(ring, "operand 0")
+    if not isinstance(value, Tile) or slot != I64 or value.shape != to.shape[1:] or value.elem != to.elem:
+        raise VerifyError(f"cannot store {value} in {to} at {slot}")
+    return ()
+
+
 # launches that overlap: a kernel may begin while those before it still run. Until it has waited for them it touches
 # constants only, and nothing of its own is written; see transforms/overlap_launches.py
 

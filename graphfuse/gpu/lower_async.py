@@ -10,7 +10,7 @@ from graphfuse.gpu.kernel import SHARED, WARP_SIZE, Kernel, layout_of, lowers
 from graphfuse.gpu.lower_hopper import buffer_of
 from graphfuse.gpu.lower_memory import element_address, limit_of, strided_address
 from graphfuse.gpu.matrices import load_matrices, matrix_pattern
-from graphfuse.gpu.shared_access import load_shared, shared_offset
+from graphfuse.gpu.shared_access import load_shared, shared_offset, store_shared
 from graphfuse.ir.core import Op, Value, attr_dims, attr_int, attr_ints, tile_of
 from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout, log2, tile_outs
 from graphfuse.ir.layout_families import Blocked, Shared, Tma
@@ -119,6 +119,19 @@ def lower_load_shared(kernel: Kernel, op: Op) -> None:
         values = load_shared(kernel, start, bank_conflicts(memory, every, size), size, want)  # LLVM drops other parts
         values = values[part * count : (part + 1) * count]
     kernel.set(op, [values[r] for r in holding(layout, distinct)])
+
+
+@lowers(gpu.store_shared)
+def lower_store_shared(kernel: Kernel, op: Op) -> None:
+    """In vectors, by one of the threads that have an element; then in order before what `wgmma` reads."""
+    tile, (type_, base) = kernel.tile(op.operands[2]), _slot_address(kernel, *op.operands[:2])
+    distinct = tile.layout.distinct_registers()
+    values = [tile.vectors[r] for r in holding(distinct, tile.layout)]
+    start = kernel.text.pure(SHARED, f"inttoptr {base} to {SHARED}", base)
+    access = bank_conflicts(memory_layout(type_), distinct, type_.elem.bytes)
+    store_shared(kernel, start, access, values, type_.elem.bytes, kernel.owns(distinct))
+    if type_.swizzle:
+        kernel.assembly("fence.proxy.async.shared::cta;")
 
 
 def _all_parts(op: Op, part: LinearLayout, ring: Buffer) -> LinearLayout:

@@ -10,7 +10,7 @@ from graphfuse.errors import TargetError
 from graphfuse.gpu.lower import Lowered, lower
 from graphfuse.gpu.transforms.assign_layouts import assign_layouts
 from graphfuse.gpu.transforms.coalesce import coalesce
-from graphfuse.gpu.transforms.hopper.attention import hopper_attention
+from graphfuse.gpu.transforms.hopper.attention_pass import hopper_attention
 from graphfuse.gpu.transforms.hopper.matmul import hopper_matmul
 from graphfuse.gpu.transforms.overlap_launches import overlap_launches
 from graphfuse.gpu.transforms.pipeline_loads import SHARED_BYTES, STAGES, pipeline_loads

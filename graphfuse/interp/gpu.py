@@ -115,6 +115,11 @@ def _load_shared(context: Context, op: Op, ring: Pointer, slot: Array) -> Array:
     return parts[attr(op, "part", 0)]
 
 
+def _store_shared(_: Context, _op: Op, ring: Pointer, slot: Array, value: Array) -> None:
+    assert ring.written is not None
+    ring.array[int(slot)], ring.written[int(slot)] = value, True
+
+
 def _zero_rows(_: Context, op: Op, ring: Pointer) -> None:
     start = attr(op, "start")
     assert ring.written is not None
@@ -332,6 +337,7 @@ SEMANTICS: dict[OpDef, Callable[..., Any]] = {
     gpu.commit: _nothing,
     gpu.wait_group: _nothing,
     gpu.load_shared: _load_shared,
+    gpu.store_shared: _store_shared,
     gpu.wait_launches: _nothing,
     gpu.next_launch: _nothing,
     gpu.undefined: _undefined,

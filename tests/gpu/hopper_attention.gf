@@ -168,6 +168,127 @@ func @largest(%in0: ptr<f16>, %in1: ptr<f16>, %in2: ptr<f16>, %out0: ptr<f16>, %
   block.store_view(%out0, %v0, %v44) {strides = [16, 1]}
   return()
 }
+// values are the first elements of the keys: two warpgroups share the columns
+func @latent(%in0: ptr<f16>, %in1: ptr<f16>, %out0: ptr<f16>) {flops = 17825792, grid = 1, persistent = 0, query_words = false, resident = 1, stages = 2, turns = false, warps = 4, work = 2177} {
+  %v0 = block.const() {elem = i64, value = 0} : i64
+  %v1 = block.load_box(%in0, %v0, %v0) {dims = [7, 576], offset = 0, shape = [64, 256], strides = [576, 1]} : tile<64x256xf16>
+  %v2 = block.const() {elem = i64, value = 256} : i64
+  %v3 = block.load_box(%in0, %v0, %v2) {dims = [7, 576], offset = 0, shape = [64, 256], strides = [576, 1]} : tile<64x256xf16>
+  %v4 = block.const() {elem = i64, value = 512} : i64
+  %v5 = block.load_box(%in0, %v0, %v4) {dims = [7, 576], offset = 0, shape = [64, 64], strides = [576, 1]} : tile<64x64xf16>
+  %v6 = block.const() {elem = f32, shape = [64, 1], value = -inf} : tile<64x1xf32>
+  %v7 = block.const() {elem = f32, shape = [64, 1], value = 0.0} : tile<64x1xf32>
+  %v8 = block.const() {elem = f32, shape = [64, 512], value = 0.0} : tile<64x512xf32>
+  %v9 = block.const() {elem = i64, value = 2} : i64
+  %v48, %v49, %v50 = for(%v0, %v9, %v6, %v7, %v8) do (%t7: i64, %acc: tile<64x1xf32>, %acc_0: tile<64x1xf32>, %acc_1: tile<64x512xf32>) {
+    %v10 = block.const() {elem = f32, shape = [64, 64], value = 0.0} : tile<64x64xf32>
+    %v11 = block.index(%t7) {expr = (64*t7), names = ["t7"]} : i64
+    %v12 = block.load_box(%in1, %v0, %v11, %v0) {dims = [1, 7, 576], offset = 0, shape = [64, 256], strides = [4032, 576, 1]} : tile<64x256xf16>
+    %v13 = block.trans(%v12) {perm = [1, 0]} : tile<256x64xf16>
+    %v14 = block.dot(%v1, %v13, %v10) : tile<64x64xf32>
+    %v15 = block.load_box(%in1, %v0, %v11, %v2) {dims = [1, 7, 576], offset = 0, shape = [64, 256], strides = [4032, 576, 1]} : tile<64x256xf16>
+    %v16 = block.trans(%v15) {perm = [1, 0]} : tile<256x64xf16>
+    %v17 = block.dot(%v3, %v16, %v14) : tile<64x64xf32>
+    %v18 = block.load_box(%in1, %v0, %v11, %v4) {dims = [1, 7, 576], offset = 0, shape = [64, 64], strides = [4032, 576, 1]} : tile<64x64xf16>
+    %v19 = block.trans(%v18) {perm = [1, 0]} : tile<64x64xf16>
+    %v20 = block.dot(%v5, %v19, %v17) : tile<64x64xf32>
+    %v21 = block.reduce(%v20) {axis = 1, kind = "max"} : tile<64xf32>
+    %v22 = block.reshape(%v21) {shape = [64, 1]} : tile<64x1xf32>
+    %v23 = block.max(%acc, %v22) : tile<64x1xf32>
+    %v24 = block.const() {elem = f32, shape = [64, 1], value = 0.041666666666666664} : tile<64x1xf32>
+    %v25 = block.mul(%acc, %v24) : tile<64x1xf32>
+    %v26 = block.mul(%v23, %v24) : tile<64x1xf32>
+    %v27 = block.eq(%v26, %v6) : tile<64x1xbool>
+    %v28 = block.select(%v27, %v7, %v26) : tile<64x1xf32>
+    %v29 = block.const() {elem = f32, shape = [64, 1], value = 1.4426950408889634} : tile<64x1xf32>
+    %v30 = block.mul(%v25, %v29) : tile<64x1xf32>
+    %v31 = block.mul(%v28, %v29) : tile<64x1xf32>
+    %v32 = block.sub(%v30, %v31) : tile<64x1xf32>
+    %v33 = block.exp2(%v32) : tile<64x1xf32>
+    %v34 = block.const() {elem = f32, shape = [64, 64], value = 0.06011229337037347} : tile<64x64xf32>
+    %v35 = block.neg(%v31) : tile<64x1xf32>
+    %v36 = block.broadcast(%v35) {shape = [64, 64]} : tile<64x64xf32>
+    %v37 = block.fma(%v20, %v34, %v36) : tile<64x64xf32>
+    %v38 = block.exp2(%v37) : tile<64x64xf32>
+    %v39 = block.mul(%acc_0, %v33) : tile<64x1xf32>
+    %v40 = block.reduce(%v38) {axis = 1, kind = "sum"} : tile<64xf32>
+    %v41 = block.reshape(%v40) {shape = [64, 1]} : tile<64x1xf32>
+    %v42 = block.add(%v39, %v41) : tile<64x1xf32>
+    %v43 = block.broadcast(%v33) {shape = [64, 512]} : tile<64x512xf32>
+    %v44 = block.mul(%acc_1, %v43) : tile<64x512xf32>
+    %v45 = block.cast(%v38) {to = f16} : tile<64x64xf16>
+    %v46 = block.load_box(%in1, %v0, %v11, %v0) {dims = [1, 7, 512], offset = 0, shape = [64, 512], strides = [4032, 576, 1]} : tile<64x512xf16>
+    %v47 = block.dot(%v45, %v46, %v44) : tile<64x512xf32>
+    yield(%v23, %v42, %v47)
+  } : tile<64x1xf32>, tile<64x1xf32>, tile<64x512xf32>
+  %v51 = block.const() {elem = f32, shape = [64, 1], value = 1.0} : tile<64x1xf32>
+  %v52 = block.div(%v51, %v49) : tile<64x1xf32>
+  %v53 = block.broadcast(%v52) {shape = [64, 512]} : tile<64x512xf32>
+  %v54 = block.mul(%v50, %v53) : tile<64x512xf32>
+  %v55 = block.cast(%v54) {to = f16} : tile<64x512xf16>
+  %seven = block.const() {elem = i64, value = 7} : i64
+  block.store_view(%out0, %v0, %v55, %seven) {limited = [0], strides = [512, 1]}
+  return()
+}
+
+// values lie elsewhere
+func @wide(%in0: ptr<f16>, %in1: ptr<f16>, %in2: ptr<f16>, %out0: ptr<f16>) {flops = 16777216, grid = 1, persistent = 0, query_words = false, resident = 1, stages = 2, turns = false, warps = 4, work = 2049} {
+  %v0 = block.const() {elem = i64, value = 0} : i64
+  %v1 = block.load_box(%in0, %v0, %v0) {dims = [7, 512], offset = 0, shape = [64, 256], strides = [512, 1]} : tile<64x256xf16>
+  %v2 = block.const() {elem = i64, value = 256} : i64
+  %v3 = block.load_box(%in0, %v0, %v2) {dims = [7, 512], offset = 0, shape = [64, 256], strides = [512, 1]} : tile<64x256xf16>
+  %v4 = block.const() {elem = f32, shape = [64, 1], value = -inf} : tile<64x1xf32>
+  %v5 = block.const() {elem = f32, shape = [64, 1], value = 0.0} : tile<64x1xf32>
+  %v6 = block.const() {elem = f32, shape = [64, 512], value = 0.0} : tile<64x512xf32>
+  %v7 = block.const() {elem = i64, value = 4} : i64
+  %v43, %v44, %v45 = for(%v0, %v7, %v4, %v5, %v6) do (%t7: i64, %acc: tile<64x1xf32>, %acc_0: tile<64x1xf32>, %acc_1: tile<64x512xf32>) {
+    %v8 = block.const() {elem = f32, shape = [64, 32], value = 0.0} : tile<64x32xf32>
+    %v9 = block.index(%t7) {expr = (32*t7), names = ["t7"]} : i64
+    %v10 = block.load_box(%in1, %v0, %v9, %v0) {dims = [1, 7, 512], offset = 0, shape = [32, 256], strides = [3584, 512, 1]} : tile<32x256xf16>
+    %v11 = block.trans(%v10) {perm = [1, 0]} : tile<256x32xf16>
+    %v12 = block.dot(%v1, %v11, %v8) : tile<64x32xf32>
+    %v13 = block.load_box(%in1, %v0, %v9, %v2) {dims = [1, 7, 512], offset = 0, shape = [32, 256], strides = [3584, 512, 1]} : tile<32x256xf16>
+    %v14 = block.trans(%v13) {perm = [1, 0]} : tile<256x32xf16>
+    %v15 = block.dot(%v3, %v14, %v12) : tile<64x32xf32>
+    %v16 = block.reduce(%v15) {axis = 1, kind = "max"} : tile<64xf32>
+    %v17 = block.reshape(%v16) {shape = [64, 1]} : tile<64x1xf32>
+    %v18 = block.max(%acc, %v17) : tile<64x1xf32>
+    %v19 = block.const() {elem = f32, shape = [64, 1], value = 0.04419417382415922} : tile<64x1xf32>
+    %v20 = block.mul(%acc, %v19) : tile<64x1xf32>
+    %v21 = block.mul(%v18, %v19) : tile<64x1xf32>
+    %v22 = block.eq(%v21, %v4) : tile<64x1xbool>
+    %v23 = block.select(%v22, %v5, %v21) : tile<64x1xf32>
+    %v24 = block.const() {elem = f32, shape = [64, 1], value = 1.4426950408889634} : tile<64x1xf32>
+    %v25 = block.mul(%v20, %v24) : tile<64x1xf32>
+    %v26 = block.mul(%v23, %v24) : tile<64x1xf32>
+    %v27 = block.sub(%v25, %v26) : tile<64x1xf32>
+    %v28 = block.exp2(%v27) : tile<64x1xf32>
+    %v29 = block.const() {elem = f32, shape = [64, 32], value = 0.06375871541229934} : tile<64x32xf32>
+    %v30 = block.neg(%v26) : tile<64x1xf32>
+    %v31 = block.broadcast(%v30) {shape = [64, 32]} : tile<64x32xf32>
+    %v32 = block.fma(%v15, %v29, %v31) : tile<64x32xf32>
+    %v33 = block.exp2(%v32) : tile<64x32xf32>
+    %v34 = block.mul(%acc_0, %v28) : tile<64x1xf32>
+    %v35 = block.reduce(%v33) {axis = 1, kind = "sum"} : tile<64xf32>
+    %v36 = block.reshape(%v35) {shape = [64, 1]} : tile<64x1xf32>
+    %v37 = block.add(%v34, %v36) : tile<64x1xf32>
+    %v38 = block.broadcast(%v28) {shape = [64, 512]} : tile<64x512xf32>
+    %v39 = block.mul(%acc_1, %v38) : tile<64x512xf32>
+    %v40 = block.cast(%v33) {to = f16} : tile<64x32xf16>
+    %v41 = block.load_box(%in2, %v0, %v9, %v0) {dims = [1, 7, 512], offset = 0, shape = [32, 512], strides = [3584, 512, 1]} : tile<32x512xf16>
+    %v42 = block.dot(%v40, %v41, %v39) : tile<64x512xf32>
+    yield(%v18, %v37, %v42)
+  } : tile<64x1xf32>, tile<64x1xf32>, tile<64x512xf32>
+  %v46 = block.const() {elem = f32, shape = [64, 1], value = 1.0} : tile<64x1xf32>
+  %v47 = block.div(%v46, %v44) : tile<64x1xf32>
+  %v48 = block.broadcast(%v47) {shape = [64, 512]} : tile<64x512xf32>
+  %v49 = block.mul(%v45, %v48) : tile<64x512xf32>
+  %v50 = block.cast(%v49) {to = f16} : tile<64x512xf16>
+  %seven = block.const() {elem = i64, value = 7} : i64
+  block.store_view(%out0, %v0, %v50, %seven) {limited = [0], strides = [512, 1]}
+  return()
+}
+
 // -----
 layout #l0 = 64x1 linear {register = [[8, 0]], lane = [[0, 0], [0, 0], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]}
 layout #l1 = 64x128 linear {register = [[0, 1], [8, 0], [0, 8], [0, 16], [0, 32], [0, 64]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]}
@@ -564,5 +685,516 @@ func @largest(%in0: ptr<f16>, %in1: ptr<f16>, %in2: ptr<f16>, %out0: ptr<f16>, %
   %v43 = block.mul(%v39, %v42) : tile<64x16xf32>
   %v44 = block.cast(%v43) {to = f16} : tile<64x16xf16>
   block.store_view(%out0, %v0, %v44) {strides = [16, 1]}
+  return()
+}
+
+layout #l0 = 64x1 linear {register = [[8, 0]], lane = [[0, 0], [0, 0], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]}
+layout #l1 = 64x64 linear {register = [[0, 1], [8, 0], [0, 8], [0, 16], [0, 32]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]}
+layout #l2 = 64 linear {register = [[8]], lane = [[0], [0], [1], [2], [4]], warp = [[16], [32]]}
+layout #l3 = 64x32 linear {register = [[8, 0], [0, 4], [0, 8], [0, 16]], lane = [[0, 1], [0, 2], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]}
+layout #l4 = 64x256 linear {register = [[0, 1], [8, 0], [0, 8], [0, 16], [0, 32], [0, 64], [0, 128]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]}
+func @latent(%in0: ptr<f16>, %in1: ptr<f16>, %out0: ptr<f16>) {flops = 17825792, grid = 1, persistent = 0, query_words = false, resident = 1, stages = 2, turns = false, warps = 12, work = 2177} {
+  %queries = gpu.shared_alloc() {elem = f16, shape = [1, 64, 256], swizzle = 128} : shared<1x64x256xf16, swizzle 128>
+  %queries_0 = gpu.shared_alloc() {elem = f16, shape = [1, 64, 256], swizzle = 128} : shared<1x64x256xf16, swizzle 128>
+  %queries_1 = gpu.shared_alloc() {elem = f16, shape = [1, 64, 64], swizzle = 128} : shared<1x64x64xf16, swizzle 128>
+  %keys = gpu.shared_alloc() {elem = f16, shape = [2, 64, 256], swizzle = 128} : shared<2x64x256xf16, swizzle 128>
+  %keys_0 = gpu.shared_alloc() {elem = f16, shape = [2, 64, 256], swizzle = 128} : shared<2x64x256xf16, swizzle 128>
+  %keys_1 = gpu.shared_alloc() {elem = f16, shape = [2, 64, 64], swizzle = 128} : shared<2x64x64xf16, swizzle 128>
+  %full = gpu.barriers() {arrivals = 1, count = 1} : shared<1xi64>
+  %full_0 = gpu.barriers() {arrivals = 1, count = 2} : shared<2xi64>
+  %full_1 = gpu.barriers() {arrivals = 1, count = 2} : shared<2xi64>
+  %full_2 = gpu.barriers() {arrivals = 1, count = 2} : shared<2xi64>
+  %empty = gpu.barriers() {arrivals = 1, count = 1} : shared<1xi64>
+  %empty_0 = gpu.barriers() {arrivals = 4, count = 2} : shared<2xi64>
+  %empty_1 = gpu.barriers() {arrivals = 4, count = 2} : shared<2xi64>
+  %empty_2 = gpu.barriers() {arrivals = 1, count = 2} : shared<2xi64>
+  %p = gpu.shared_alloc() {elem = f16, shape = [1, 64, 64], swizzle = 128} : shared<1x64x64xf16, swizzle 128>
+  %rows = gpu.shared_alloc() {elem = f32, shape = [3, 64, 1]} : shared<3x64x1xf32>
+  %sent = gpu.barriers() {arrivals = 4, count = 2} : shared<2xi64>
+  gpu.warp_specialize() {groups = [1, 1, 1], registers = [240, 240, 24], single = [2], warps = [4, 4, 4]} do (%group: i64) {
+    %slot = block.const() {elem = i32, value = 0} : i32
+    %v113, %v114, %v115 = gpu.for_tiles(%group, %slot, %slot, %slot) {tiles = 1} do (%program: i64, %slot_0: i32, %slot_1: i32, %slot_2: i32) {
+      %v0 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = -inf} : tile<64x1xf32, #l0>
+      %v1 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 0.0} : tile<64x1xf32, #l0>
+      gpu.wait(%full, %slot_0)
+      %scores = gpu.undefined() {elem = f32, layout = #l1, shape = [64, 64]} : tile<64x64xf32, #l1>
+      %v2 = block.const() {elem = bool, value = false} : bool
+      gpu.wait(%full_0, %slot_1)
+      %v3 = gpu.wgmma(%queries, %keys, %slot_1, %scores, %v2, %slot_0) {transpose_a = false, transpose_b = true} : tile<64x64xf32, #l1>
+      %v4 = block.const() {elem = bool, value = true} : bool
+      gpu.wait(%full_2, %slot_1)
+      %v5 = gpu.wgmma(%queries_1, %keys_1, %slot_1, %v3, %v4, %slot_0) {transpose_a = false, transpose_b = true} : tile<64x64xf32, #l1>
+      %v6 = block.const() {elem = bool, value = true} : bool
+      gpu.wait(%full_1, %slot_1)
+      %v7 = gpu.wgmma(%queries_0, %keys_0, %slot_1, %v5, %v6, %slot_0) {transpose_a = false, transpose_b = true} : tile<64x64xf32, #l1>
+      %v8 = gpu.wgmma_wait(%v7) : tile<64x64xf32, #l1>
+      gpu.arrive(%empty_2, %slot_1)
+      %v9 = gpu.advance(%slot_1) {size = 2} : i32
+      %v10 = block.const() {elem = i64, value = 0} : i64
+      %v11 = block.reduce(%v8) {axis = 1, kind = "max"} : tile<64xf32, #l2>
+      %v12 = block.reshape(%v11) {shape = [64, 1]} : tile<64x1xf32, #l0>
+      %v13 = block.max(%v0, %v12) : tile<64x1xf32, #l0>
+      %v14 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 0.041666666666666664} : tile<64x1xf32, #l0>
+      %v15 = block.mul(%v0, %v14) : tile<64x1xf32, #l0>
+      %v16 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 1.4426950408889634} : tile<64x1xf32, #l0>
+      %v17 = block.mul(%v15, %v16) : tile<64x1xf32, #l0>
+      %v18 = block.mul(%v13, %v14) : tile<64x1xf32, #l0>
+      %v19 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = -inf} : tile<64x1xf32, #l0>
+      %v20 = block.eq(%v18, %v19) : tile<64x1xbool, #l0>
+      %v21 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 0.0} : tile<64x1xf32, #l0>
+      %v22 = block.select(%v20, %v21, %v18) : tile<64x1xf32, #l0>
+      %v23 = block.mul(%v22, %v16) : tile<64x1xf32, #l0>
+      %v24 = block.sub(%v17, %v23) : tile<64x1xf32, #l0>
+      %v25 = gpu.short(%v24) {function = "exp2"} : tile<64x1xf32, #l0>
+      %v26 = block.mul(%v1, %v25) : tile<64x1xf32, #l0>
+      %v27 = block.const() {elem = f32, layout = #l1, shape = [64, 64], value = 0.06011229337037347} : tile<64x64xf32, #l1>
+      %v28 = block.neg(%v23) : tile<64x1xf32, #l0>
+      %v29 = block.broadcast(%v28) {layout = #l1, shape = [64, 64]} : tile<64x64xf32, #l1>
+      %v30 = block.fma(%v8, %v27, %v29) : tile<64x64xf32, #l1>
+      %v31 = gpu.short(%v30) {function = "exp2"} : tile<64x64xf32, #l1>
+      %v32 = block.reduce(%v31) {axis = 1, kind = "sum"} : tile<64xf32, #l2>
+      %v33 = block.reshape(%v32) {shape = [64, 1]} : tile<64x1xf32, #l0>
+      %v34 = block.add(%v26, %v33) : tile<64x1xf32, #l0>
+      %v35 = block.const() {elem = i64, value = 3} : i64
+      %v36 = gpu.advance(%slot_2, %v35) {size = 2} : i32
+      gpu.wait(%empty_1, %v36)
+      %v37 = block.const() {elem = i64, value = 0} : i64
+      %v38 = block.cast(%v31) {to = f16} : tile<64x64xf16, #l1>
+      gpu.store_shared(%p, %v37, %v38)
+      %v39 = block.const() {elem = i64, value = 0} : i64
+      gpu.store_shared(%rows, %v39, %v25)
+      %v40 = block.const() {elem = i64, value = 1} : i64
+      gpu.store_shared(%rows, %v40, %v13)
+      %v41 = block.const() {elem = i64, value = 2} : i64
+      gpu.store_shared(%rows, %v41, %v34)
+      %p_0 = gpu.pack(%v31) {elem = f16} : tile<64x32xi32, #l3>
+      %acc = gpu.undefined() {elem = f32, layout = #l4, shape = [64, 256]} : tile<64x256xf32, #l4>
+      %keep = block.const() {elem = bool, value = false} : bool
+      %v42 = block.const() {elem = i64, value = 0} : i64
+      %v43 = block.const() {elem = i64, value = 1} : i64
+      %v44 = block.add(%v42, %v43) : i64
+      %v45 = block.const() {elem = i64, value = 2} : i64
+      %v46 = block.lt(%v42, %v45) : bool
+      %v96, %v97, %v98, %v99, %v100, %v101, %v102 = for(%v44, %v45, %v9, %slot_2, %keep, %p_0, %acc, %v13, %v34) do (%block: i64, %v47: i32, %slot_3: i32, %keep_0: bool, %p_1: tile<64x32xi32, #l3>, %acc_0: tile<64x256xf32, #l4>, %v48: tile<64x1xf32, #l0>, %v49: tile<64x1xf32, #l0>) {
+        gpu.wait(%full_0, %slot_3)
+        %v50 = gpu.wgmma(%p_1, %keys, %slot_3, %acc_0, %keep_0) {transpose_b = false} : tile<64x256xf32, #l4>
+        %scores_0 = gpu.undefined() {elem = f32, layout = #l1, shape = [64, 64]} : tile<64x64xf32, #l1>
+        %v51 = block.const() {elem = bool, value = false} : bool
+        gpu.wait(%full_0, %v47)
+        %v52 = gpu.wgmma(%queries, %keys, %v47, %scores_0, %v51, %slot_0) {transpose_a = false, transpose_b = true} : tile<64x64xf32, #l1>
+        %v53 = block.const() {elem = bool, value = true} : bool
+        gpu.wait(%full_2, %v47)
+        %v54 = gpu.wgmma(%queries_1, %keys_1, %v47, %v52, %v53, %slot_0) {transpose_a = false, transpose_b = true} : tile<64x64xf32, #l1>
+        %v55 = block.const() {elem = bool, value = true} : bool
+        gpu.wait(%full_1, %v47)
+        %v56 = gpu.wgmma(%queries_0, %keys_0, %v47, %v54, %v55, %slot_0) {transpose_a = false, transpose_b = true} : tile<64x64xf32, #l1>
+        %v57 = gpu.wgmma_wait(%v50) {pending = 3} : tile<64x256xf32, #l4>
+        gpu.arrive(%empty_0, %slot_3) {every_warp = true}
+        %v58 = gpu.wgmma_wait(%v56) : tile<64x64xf32, #l1>
+        gpu.arrive(%empty_2, %v47)
+        gpu.arrive(%sent, %slot_3) {every_warp = true}
+        %v59 = block.reduce(%v58) {axis = 1, kind = "max"} : tile<64xf32, #l2>
+        %v60 = block.reshape(%v59) {shape = [64, 1]} : tile<64x1xf32, #l0>
+        %v61 = block.max(%v48, %v60) : tile<64x1xf32, #l0>
+        %v62 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 0.041666666666666664} : tile<64x1xf32, #l0>
+        %v63 = block.mul(%v48, %v62) : tile<64x1xf32, #l0>
+        %v64 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 1.4426950408889634} : tile<64x1xf32, #l0>
+        %v65 = block.mul(%v63, %v64) : tile<64x1xf32, #l0>
+        %v66 = block.mul(%v61, %v62) : tile<64x1xf32, #l0>
+        %v67 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = -inf} : tile<64x1xf32, #l0>
+        %v68 = block.eq(%v66, %v67) : tile<64x1xbool, #l0>
+        %v69 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 0.0} : tile<64x1xf32, #l0>
+        %v70 = block.select(%v68, %v69, %v66) : tile<64x1xf32, #l0>
+        %v71 = block.mul(%v70, %v64) : tile<64x1xf32, #l0>
+        %v72 = block.sub(%v65, %v71) : tile<64x1xf32, #l0>
+        %v73 = gpu.short(%v72) {function = "exp2"} : tile<64x1xf32, #l0>
+        %v74 = block.mul(%v49, %v73) : tile<64x1xf32, #l0>
+        %v75 = block.const() {elem = f32, layout = #l1, shape = [64, 64], value = 0.06011229337037347} : tile<64x64xf32, #l1>
+        %v76 = block.neg(%v71) : tile<64x1xf32, #l0>
+        %v77 = block.broadcast(%v76) {layout = #l1, shape = [64, 64]} : tile<64x64xf32, #l1>
+        %v78 = block.fma(%v58, %v75, %v77) : tile<64x64xf32, #l1>
+        %v79 = gpu.short(%v78) {function = "exp2"} : tile<64x64xf32, #l1>
+        %v80 = block.reduce(%v79) {axis = 1, kind = "sum"} : tile<64xf32, #l2>
+        %v81 = block.reshape(%v80) {shape = [64, 1]} : tile<64x1xf32, #l0>
+        %v82 = block.add(%v74, %v81) : tile<64x1xf32, #l0>
+        %v83 = gpu.part(%v57) {layout = #l4, start = [0, 0]} : tile<64x256xf32, #l4>
+        %v84 = block.broadcast(%v73) {layout = #l4, shape = [64, 256]} : tile<64x256xf32, #l4>
+        %v85 = block.mul(%v83, %v84) : tile<64x256xf32, #l4>
+        %v86 = gpu.advance(%slot_3) {size = 2} : i32
+        %v87 = block.const() {elem = i64, value = 3} : i64
+        %v88 = gpu.advance(%v86, %v87) {size = 2} : i32
+        gpu.wait(%empty_1, %v88)
+        %v89 = block.const() {elem = i64, value = 0} : i64
+        %v90 = block.cast(%v79) {to = f16} : tile<64x64xf16, #l1>
+        gpu.store_shared(%p, %v89, %v90)
+        %v91 = block.const() {elem = i64, value = 0} : i64
+        gpu.store_shared(%rows, %v91, %v73)
+        %v92 = block.const() {elem = i64, value = 1} : i64
+        gpu.store_shared(%rows, %v92, %v61)
+        %v93 = block.const() {elem = i64, value = 2} : i64
+        gpu.store_shared(%rows, %v93, %v82)
+        %p_2 = gpu.pack(%v79) {elem = f16} : tile<64x32xi32, #l3>
+        %v94 = gpu.advance(%v47) {size = 2} : i32
+        %v95 = block.const() {elem = bool, value = true} : bool
+        yield(%v94, %v86, %v95, %p_2, %v85, %v61, %v82)
+      } : i32, i32, bool, tile<64x32xi32, #l3>, tile<64x256xf32, #l4>, tile<64x1xf32, #l0>, tile<64x1xf32, #l0>
+      gpu.wait(%full_0, %v97)
+      %v103 = gpu.wgmma(%v99, %keys, %v97, %v100, %v98) {transpose_b = false} : tile<64x256xf32, #l4>
+      gpu.arrive(%sent, %v97) {every_warp = true}
+      %v104 = gpu.wgmma_wait(%v103) {fence = true} : tile<64x256xf32, #l4>
+      gpu.arrive(%empty_0, %v97) {every_warp = true}
+      %v105 = gpu.advance(%v97) {size = 2} : i32
+      gpu.arrive(%empty, %slot_0)
+      %v106 = gpu.part(%v104) {layout = #l4, start = [0, 0]} : tile<64x256xf32, #l4>
+      %v107 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 1.0} : tile<64x1xf32, #l0>
+      %v108 = block.div(%v107, %v102) : tile<64x1xf32, #l0>
+      %v109 = block.broadcast(%v108) {layout = #l4, shape = [64, 256]} : tile<64x256xf32, #l4>
+      %v110 = block.mul(%v106, %v109) : tile<64x256xf32, #l4>
+      %v111 = block.cast(%v110) {to = f16} : tile<64x256xf16, #l4>
+      %seven = block.const() {elem = i64, value = 7} : i64
+      block.store_view(%out0, %v42, %v111, %seven) {limited = [0], strides = [512, 1]}
+      %v112 = gpu.advance(%slot_0) {size = 1} : i32
+      yield(%v112, %v96, %v105)
+    } : i32, i32, i32
+    yield()
+  } do (%group_0: i64) {
+    %slot_4 = block.const() {elem = i32, value = 0} : i32
+    %v147 = gpu.for_tiles(%group_0, %slot_4) {tiles = 1} do (%program_0: i64, %slot_5: i32) {
+      %v116 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = -inf} : tile<64x1xf32, #l0>
+      %v117 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 0.0} : tile<64x1xf32, #l0>
+      %acc_1 = block.const() {elem = f32, layout = #l4, shape = [64, 256], value = 0.0} : tile<64x256xf32, #l4>
+      %v118 = block.const() {elem = i64, value = 0} : i64
+      %v119 = block.const() {elem = i64, value = 2} : i64
+      %v136, %v137, %v138, %v139 = for(%v118, %v119, %slot_5, %acc_1, %v116, %v117) do (%block_0: i64, %slot_6: i32, %acc_2: tile<64x256xf32, #l4>, %v120: tile<64x1xf32, #l0>, %v121: tile<64x1xf32, #l0>) {
+        gpu.wait(%sent, %slot_6)
+        %v122 = block.const() {elem = i64, value = 0} : i64
+        %v123 = gpu.load_shared(%rows, %v122) {layout = #l0} : tile<64x1xf32, #l0>
+        %v124 = block.const() {elem = i64, value = 1} : i64
+        %v125 = gpu.load_shared(%rows, %v124) {layout = #l0} : tile<64x1xf32, #l0>
+        %v126 = block.const() {elem = i64, value = 2} : i64
+        %v127 = gpu.load_shared(%rows, %v126) {layout = #l0} : tile<64x1xf32, #l0>
+        %v128 = gpu.part(%acc_2) {layout = #l4, start = [0, 0]} : tile<64x256xf32, #l4>
+        %v129 = block.broadcast(%v123) {layout = #l4, shape = [64, 256]} : tile<64x256xf32, #l4>
+        %v130 = block.mul(%v128, %v129) : tile<64x256xf32, #l4>
+        gpu.wait(%full_1, %slot_6)
+        %v131 = block.const() {elem = bool, value = true} : bool
+        %v132 = block.const() {elem = i32, value = 0} : i32
+        %v133 = gpu.wgmma(%p, %keys_0, %slot_6, %v130, %v131, %v132) {transpose_b = false} : tile<64x256xf32, #l4>
+        %v134 = gpu.wgmma_wait(%v133) {fence = true} : tile<64x256xf32, #l4>
+        gpu.arrive(%empty_1, %slot_6) {every_warp = true}
+        %v135 = gpu.advance(%slot_6) {size = 2} : i32
+        yield(%v135, %v134, %v125, %v127)
+      } : i32, tile<64x256xf32, #l4>, tile<64x1xf32, #l0>, tile<64x1xf32, #l0>
+      %v140 = gpu.part(%v137) {layout = #l4, start = [0, 0]} : tile<64x256xf32, #l4>
+      %v141 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 1.0} : tile<64x1xf32, #l0>
+      %v142 = block.div(%v141, %v139) : tile<64x1xf32, #l0>
+      %v143 = block.broadcast(%v142) {layout = #l4, shape = [64, 256]} : tile<64x256xf32, #l4>
+      %v144 = block.mul(%v140, %v143) : tile<64x256xf32, #l4>
+      %v145 = block.cast(%v144) {to = f16} : tile<64x256xf16, #l4>
+      %v146 = block.index(%v118) {expr = (at + 256), names = ["at"]} : i64
+      %seven_0 = block.const() {elem = i64, value = 7} : i64
+      block.store_view(%out0, %v146, %v145, %seven_0) {limited = [0], strides = [512, 1]}
+      yield(%v136)
+    } : i32
+    yield()
+  } do (%group_1: i64) {
+    %slot_7 = block.const() {elem = i32, value = 0} : i32
+    %v168, %v169 = gpu.for_tiles(%group_1, %slot_7, %slot_7) {tiles = 1} do (%program_1: i64, %slot_8: i32, %slot_9: i32) {
+      gpu.wait(%empty, %slot_8) {previous = true}
+      gpu.expect(%full, %slot_8) {nbytes = 73728}
+      %v148 = block.const() {elem = i64, value = 0} : i64
+      %v149 = block.const() {elem = i64, value = 0} : i64
+      gpu.tma_load(%in0, %queries, %slot_8, %full, %v148, %v149) {dims = [7, 576], offset = 0, strides = [576, 1]}
+      %v150 = block.const() {elem = i64, value = 0} : i64
+      %v151 = block.const() {elem = i64, value = 256} : i64
+      gpu.tma_load(%in0, %queries_0, %slot_8, %full, %v150, %v151) {dims = [7, 576], offset = 0, strides = [576, 1]}
+      %v152 = block.const() {elem = i64, value = 0} : i64
+      %v153 = block.const() {elem = i64, value = 512} : i64
+      gpu.tma_load(%in0, %queries_1, %slot_8, %full, %v152, %v153) {dims = [7, 576], offset = 0, strides = [576, 1]}
+      %v154 = block.const() {elem = i64, value = 0} : i64
+      %v155 = block.const() {elem = i64, value = 2} : i64
+      %v166 = for(%v154, %v155, %slot_9) do (%block_1: i64, %slot_10: i32) {
+        gpu.wait(%empty_0, %slot_10) {previous = true}
+        gpu.expect(%full_0, %slot_10) {nbytes = 32768}
+        %v156 = block.const() {elem = i64, value = 0} : i64
+        %v157 = block.index(%block_1) {expr = (64*k), names = ["k"]} : i64
+        %v158 = block.const() {elem = i64, value = 0} : i64
+        gpu.tma_load(%in1, %keys, %slot_10, %full_0, %v156, %v157, %v158) {dims = [1, 7, 576], offset = 0, strides = [4032, 576, 1]}
+        gpu.wait(%empty_2, %slot_10) {previous = true}
+        gpu.expect(%full_2, %slot_10) {nbytes = 8192}
+        %v159 = block.const() {elem = i64, value = 0} : i64
+        %v160 = block.index(%block_1) {expr = (64*k), names = ["k"]} : i64
+        %v161 = block.const() {elem = i64, value = 512} : i64
+        gpu.tma_load(%in1, %keys_1, %slot_10, %full_2, %v159, %v160, %v161) {dims = [1, 7, 576], offset = 0, strides = [4032, 576, 1]}
+        gpu.wait(%empty_1, %slot_10) {previous = true}
+        gpu.expect(%full_1, %slot_10) {nbytes = 32768}
+        %v162 = block.const() {elem = i64, value = 0} : i64
+        %v163 = block.index(%block_1) {expr = (64*k), names = ["k"]} : i64
+        %v164 = block.const() {elem = i64, value = 256} : i64
+        gpu.tma_load(%in1, %keys_0, %slot_10, %full_1, %v162, %v163, %v164) {dims = [1, 7, 576], offset = 0, strides = [4032, 576, 1]}
+        %v165 = gpu.advance(%slot_10) {size = 2} : i32
+        yield(%v165)
+      } : i32
+      %v167 = gpu.advance(%slot_8) {size = 1} : i32
+      yield(%v167, %v166)
+    } : i32, i32
+    yield()
+  }
+  return()
+}
+
+layout #l0 = 64x1 linear {register = [[8, 0]], lane = [[0, 0], [0, 0], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]}
+layout #l1 = 64x32 linear {register = [[0, 1], [8, 0], [0, 8], [0, 16]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]}
+layout #l2 = 64 linear {register = [[8]], lane = [[0], [0], [1], [2], [4]], warp = [[16], [32]]}
+layout #l3 = 64x16 linear {register = [[8, 0], [0, 4], [0, 8]], lane = [[0, 1], [0, 2], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]}
+layout #l4 = 64x256 linear {register = [[0, 1], [8, 0], [0, 8], [0, 16], [0, 32], [0, 64], [0, 128]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]}
+func @wide(%in0: ptr<f16>, %in1: ptr<f16>, %in2: ptr<f16>, %out0: ptr<f16>) {flops = 16777216, grid = 1, persistent = 0, query_words = false, resident = 1, stages = 2, turns = false, warps = 12, work = 2049} {
+  %queries = gpu.shared_alloc() {elem = f16, shape = [1, 64, 256], swizzle = 128} : shared<1x64x256xf16, swizzle 128>
+  %queries_0 = gpu.shared_alloc() {elem = f16, shape = [1, 64, 256], swizzle = 128} : shared<1x64x256xf16, swizzle 128>
+  %keys = gpu.shared_alloc() {elem = f16, shape = [2, 32, 256], swizzle = 128} : shared<2x32x256xf16, swizzle 128>
+  %keys_0 = gpu.shared_alloc() {elem = f16, shape = [2, 32, 256], swizzle = 128} : shared<2x32x256xf16, swizzle 128>
+  %values = gpu.shared_alloc() {elem = f16, shape = [2, 32, 256], swizzle = 128} : shared<2x32x256xf16, swizzle 128>
+  %values_0 = gpu.shared_alloc() {elem = f16, shape = [2, 32, 256], swizzle = 128} : shared<2x32x256xf16, swizzle 128>
+  %full = gpu.barriers() {arrivals = 1, count = 1} : shared<1xi64>
+  %full_0 = gpu.barriers() {arrivals = 1, count = 2} : shared<2xi64>
+  %full_1 = gpu.barriers() {arrivals = 1, count = 2} : shared<2xi64>
+  %full_2 = gpu.barriers() {arrivals = 1, count = 2} : shared<2xi64>
+  %full_3 = gpu.barriers() {arrivals = 1, count = 2} : shared<2xi64>
+  %empty = gpu.barriers() {arrivals = 1, count = 1} : shared<1xi64>
+  %empty_0 = gpu.barriers() {arrivals = 1, count = 2} : shared<2xi64>
+  %empty_1 = gpu.barriers() {arrivals = 1, count = 2} : shared<2xi64>
+  %empty_2 = gpu.barriers() {arrivals = 4, count = 2} : shared<2xi64>
+  %empty_3 = gpu.barriers() {arrivals = 4, count = 2} : shared<2xi64>
+  %p = gpu.shared_alloc() {elem = f16, shape = [1, 64, 32], swizzle = 64} : shared<1x64x32xf16, swizzle 64>
+  %rows = gpu.shared_alloc() {elem = f32, shape = [3, 64, 1]} : shared<3x64x1xf32>
+  %sent = gpu.barriers() {arrivals = 4, count = 2} : shared<2xi64>
+  gpu.warp_specialize() {groups = [1, 1, 1], registers = [240, 240, 24], single = [2], warps = [4, 4, 4]} do (%group: i64) {
+    %slot = block.const() {elem = i32, value = 0} : i32
+    %v109, %v110, %v111 = gpu.for_tiles(%group, %slot, %slot, %slot) {tiles = 1} do (%program: i64, %slot_0: i32, %slot_1: i32, %slot_2: i32) {
+      %v0 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = -inf} : tile<64x1xf32, #l0>
+      %v1 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 0.0} : tile<64x1xf32, #l0>
+      gpu.wait(%full, %slot_0)
+      %scores = gpu.undefined() {elem = f32, layout = #l1, shape = [64, 32]} : tile<64x32xf32, #l1>
+      %v2 = block.const() {elem = bool, value = false} : bool
+      gpu.wait(%full_0, %slot_1)
+      %v3 = gpu.wgmma(%queries, %keys, %slot_1, %scores, %v2, %slot_0) {transpose_a = false, transpose_b = true} : tile<64x32xf32, #l1>
+      %v4 = block.const() {elem = bool, value = true} : bool
+      gpu.wait(%full_1, %slot_1)
+      %v5 = gpu.wgmma(%queries_0, %keys_0, %slot_1, %v3, %v4, %slot_0) {transpose_a = false, transpose_b = true} : tile<64x32xf32, #l1>
+      %v6 = gpu.wgmma_wait(%v5) : tile<64x32xf32, #l1>
+      gpu.arrive(%empty_0, %slot_1)
+      gpu.arrive(%empty_1, %slot_1)
+      %v7 = gpu.advance(%slot_1) {size = 2} : i32
+      %v8 = block.const() {elem = i64, value = 0} : i64
+      %v9 = block.reduce(%v6) {axis = 1, kind = "max"} : tile<64xf32, #l2>
+      %v10 = block.reshape(%v9) {shape = [64, 1]} : tile<64x1xf32, #l0>
+      %v11 = block.max(%v0, %v10) : tile<64x1xf32, #l0>
+      %v12 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 0.04419417382415922} : tile<64x1xf32, #l0>
+      %v13 = block.mul(%v0, %v12) : tile<64x1xf32, #l0>
+      %v14 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 1.4426950408889634} : tile<64x1xf32, #l0>
+      %v15 = block.mul(%v13, %v14) : tile<64x1xf32, #l0>
+      %v16 = block.mul(%v11, %v12) : tile<64x1xf32, #l0>
+      %v17 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = -inf} : tile<64x1xf32, #l0>
+      %v18 = block.eq(%v16, %v17) : tile<64x1xbool, #l0>
+      %v19 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 0.0} : tile<64x1xf32, #l0>
+      %v20 = block.select(%v18, %v19, %v16) : tile<64x1xf32, #l0>
+      %v21 = block.mul(%v20, %v14) : tile<64x1xf32, #l0>
+      %v22 = block.sub(%v15, %v21) : tile<64x1xf32, #l0>
+      %v23 = gpu.short(%v22) {function = "exp2"} : tile<64x1xf32, #l0>
+      %v24 = block.mul(%v1, %v23) : tile<64x1xf32, #l0>
+      %v25 = block.const() {elem = f32, layout = #l1, shape = [64, 32], value = 0.06375871541229934} : tile<64x32xf32, #l1>
+      %v26 = block.neg(%v21) : tile<64x1xf32, #l0>
+      %v27 = block.broadcast(%v26) {layout = #l1, shape = [64, 32]} : tile<64x32xf32, #l1>
+      %v28 = block.fma(%v6, %v25, %v27) : tile<64x32xf32, #l1>
+      %v29 = gpu.short(%v28) {function = "exp2"} : tile<64x32xf32, #l1>
+      %v30 = block.reduce(%v29) {axis = 1, kind = "sum"} : tile<64xf32, #l2>
+      %v31 = block.reshape(%v30) {shape = [64, 1]} : tile<64x1xf32, #l0>
+      %v32 = block.add(%v24, %v31) : tile<64x1xf32, #l0>
+      %v33 = block.const() {elem = i64, value = 3} : i64
+      %v34 = gpu.advance(%slot_2, %v33) {size = 2} : i32
+      gpu.wait(%empty_3, %v34)
+      %v35 = block.const() {elem = i64, value = 0} : i64
+      %v36 = block.cast(%v29) {to = f16} : tile<64x32xf16, #l1>
+      gpu.store_shared(%p, %v35, %v36)
+      %v37 = block.const() {elem = i64, value = 0} : i64
+      gpu.store_shared(%rows, %v37, %v23)
+      %v38 = block.const() {elem = i64, value = 1} : i64
+      gpu.store_shared(%rows, %v38, %v11)
+      %v39 = block.const() {elem = i64, value = 2} : i64
+      gpu.store_shared(%rows, %v39, %v32)
+      %p_0 = gpu.pack(%v29) {elem = f16} : tile<64x16xi32, #l3>
+      %acc = gpu.undefined() {elem = f32, layout = #l4, shape = [64, 256]} : tile<64x256xf32, #l4>
+      %keep = block.const() {elem = bool, value = false} : bool
+      %v40 = block.const() {elem = i64, value = 0} : i64
+      %v41 = block.const() {elem = i64, value = 1} : i64
+      %v42 = block.add(%v40, %v41) : i64
+      %v43 = block.const() {elem = i64, value = 4} : i64
+      %v44 = block.lt(%v40, %v43) : bool
+      %v92, %v93, %v94, %v95, %v96, %v97, %v98 = for(%v42, %v43, %v7, %slot_2, %keep, %p_0, %acc, %v11, %v32) do (%block: i64, %v45: i32, %slot_3: i32, %keep_0: bool, %p_1: tile<64x16xi32, #l3>, %acc_0: tile<64x256xf32, #l4>, %v46: tile<64x1xf32, #l0>, %v47: tile<64x1xf32, #l0>) {
+        gpu.wait(%full_2, %slot_3)
+        %v48 = gpu.wgmma(%p_1, %values, %slot_3, %acc_0, %keep_0) {transpose_b = false} : tile<64x256xf32, #l4>
+        %scores_0 = gpu.undefined() {elem = f32, layout = #l1, shape = [64, 32]} : tile<64x32xf32, #l1>
+        %v49 = block.const() {elem = bool, value = false} : bool
+        gpu.wait(%full_0, %v45)
+        %v50 = gpu.wgmma(%queries, %keys, %v45, %scores_0, %v49, %slot_0) {transpose_a = false, transpose_b = true} : tile<64x32xf32, #l1>
+        %v51 = block.const() {elem = bool, value = true} : bool
+        gpu.wait(%full_1, %v45)
+        %v52 = gpu.wgmma(%queries_0, %keys_0, %v45, %v50, %v51, %slot_0) {transpose_a = false, transpose_b = true} : tile<64x32xf32, #l1>
+        %v53 = gpu.wgmma_wait(%v48) {pending = 2} : tile<64x256xf32, #l4>
+        gpu.arrive(%empty_2, %slot_3) {every_warp = true}
+        %v54 = gpu.wgmma_wait(%v52) : tile<64x32xf32, #l1>
+        gpu.arrive(%empty_0, %v45)
+        gpu.arrive(%empty_1, %v45)
+        gpu.arrive(%sent, %slot_3) {every_warp = true}
+        %v55 = block.reduce(%v54) {axis = 1, kind = "max"} : tile<64xf32, #l2>
+        %v56 = block.reshape(%v55) {shape = [64, 1]} : tile<64x1xf32, #l0>
+        %v57 = block.max(%v46, %v56) : tile<64x1xf32, #l0>
+        %v58 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 0.04419417382415922} : tile<64x1xf32, #l0>
+        %v59 = block.mul(%v46, %v58) : tile<64x1xf32, #l0>
+        %v60 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 1.4426950408889634} : tile<64x1xf32, #l0>
+        %v61 = block.mul(%v59, %v60) : tile<64x1xf32, #l0>
+        %v62 = block.mul(%v57, %v58) : tile<64x1xf32, #l0>
+        %v63 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = -inf} : tile<64x1xf32, #l0>
+        %v64 = block.eq(%v62, %v63) : tile<64x1xbool, #l0>
+        %v65 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 0.0} : tile<64x1xf32, #l0>
+        %v66 = block.select(%v64, %v65, %v62) : tile<64x1xf32, #l0>
+        %v67 = block.mul(%v66, %v60) : tile<64x1xf32, #l0>
+        %v68 = block.sub(%v61, %v67) : tile<64x1xf32, #l0>
+        %v69 = gpu.short(%v68) {function = "exp2"} : tile<64x1xf32, #l0>
+        %v70 = block.mul(%v47, %v69) : tile<64x1xf32, #l0>
+        %v71 = block.const() {elem = f32, layout = #l1, shape = [64, 32], value = 0.06375871541229934} : tile<64x32xf32, #l1>
+        %v72 = block.neg(%v67) : tile<64x1xf32, #l0>
+        %v73 = block.broadcast(%v72) {layout = #l1, shape = [64, 32]} : tile<64x32xf32, #l1>
+        %v74 = block.fma(%v54, %v71, %v73) : tile<64x32xf32, #l1>
+        %v75 = gpu.short(%v74) {function = "exp2"} : tile<64x32xf32, #l1>
+        %v76 = block.reduce(%v75) {axis = 1, kind = "sum"} : tile<64xf32, #l2>
+        %v77 = block.reshape(%v76) {shape = [64, 1]} : tile<64x1xf32, #l0>
+        %v78 = block.add(%v70, %v77) : tile<64x1xf32, #l0>
+        %v79 = gpu.part(%v53) {layout = #l4, start = [0, 0]} : tile<64x256xf32, #l4>
+        %v80 = block.broadcast(%v69) {layout = #l4, shape = [64, 256]} : tile<64x256xf32, #l4>
+        %v81 = block.mul(%v79, %v80) : tile<64x256xf32, #l4>
+        %v82 = gpu.advance(%slot_3) {size = 2} : i32
+        %v83 = block.const() {elem = i64, value = 3} : i64
+        %v84 = gpu.advance(%v82, %v83) {size = 2} : i32
+        gpu.wait(%empty_3, %v84)
+        %v85 = block.const() {elem = i64, value = 0} : i64
+        %v86 = block.cast(%v75) {to = f16} : tile<64x32xf16, #l1>
+        gpu.store_shared(%p, %v85, %v86)
+        %v87 = block.const() {elem = i64, value = 0} : i64
+        gpu.store_shared(%rows, %v87, %v69)
+        %v88 = block.const() {elem = i64, value = 1} : i64
+        gpu.store_shared(%rows, %v88, %v57)
+        %v89 = block.const() {elem = i64, value = 2} : i64
+        gpu.store_shared(%rows, %v89, %v78)
+        %p_2 = gpu.pack(%v75) {elem = f16} : tile<64x16xi32, #l3>
+        %v90 = gpu.advance(%v45) {size = 2} : i32
+        %v91 = block.const() {elem = bool, value = true} : bool
+        yield(%v90, %v82, %v91, %p_2, %v81, %v57, %v78)
+      } : i32, i32, bool, tile<64x16xi32, #l3>, tile<64x256xf32, #l4>, tile<64x1xf32, #l0>, tile<64x1xf32, #l0>
+      gpu.wait(%full_2, %v93)
+      %v99 = gpu.wgmma(%v95, %values, %v93, %v96, %v94) {transpose_b = false} : tile<64x256xf32, #l4>
+      gpu.arrive(%sent, %v93) {every_warp = true}
+      %v100 = gpu.wgmma_wait(%v99) {fence = true} : tile<64x256xf32, #l4>
+      gpu.arrive(%empty_2, %v93) {every_warp = true}
+      %v101 = gpu.advance(%v93) {size = 2} : i32
+      gpu.arrive(%empty, %slot_0)
+      %v102 = gpu.part(%v100) {layout = #l4, start = [0, 0]} : tile<64x256xf32, #l4>
+      %v103 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 1.0} : tile<64x1xf32, #l0>
+      %v104 = block.div(%v103, %v98) : tile<64x1xf32, #l0>
+      %v105 = block.broadcast(%v104) {layout = #l4, shape = [64, 256]} : tile<64x256xf32, #l4>
+      %v106 = block.mul(%v102, %v105) : tile<64x256xf32, #l4>
+      %v107 = block.cast(%v106) {to = f16} : tile<64x256xf16, #l4>
+      %seven = block.const() {elem = i64, value = 7} : i64
+      block.store_view(%out0, %v40, %v107, %seven) {limited = [0], strides = [512, 1]}
+      %v108 = gpu.advance(%slot_0) {size = 1} : i32
+      yield(%v108, %v92, %v101)
+    } : i32, i32, i32
+    yield()
+  } do (%group_0: i64) {
+    %slot_4 = block.const() {elem = i32, value = 0} : i32
+    %v143 = gpu.for_tiles(%group_0, %slot_4) {tiles = 1} do (%program_0: i64, %slot_5: i32) {
+      %v112 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = -inf} : tile<64x1xf32, #l0>
+      %v113 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 0.0} : tile<64x1xf32, #l0>
+      %acc_1 = block.const() {elem = f32, layout = #l4, shape = [64, 256], value = 0.0} : tile<64x256xf32, #l4>
+      %v114 = block.const() {elem = i64, value = 0} : i64
+      %v115 = block.const() {elem = i64, value = 4} : i64
+      %v132, %v133, %v134, %v135 = for(%v114, %v115, %slot_5, %acc_1, %v112, %v113) do (%block_0: i64, %slot_6: i32, %acc_2: tile<64x256xf32, #l4>, %v116: tile<64x1xf32, #l0>, %v117: tile<64x1xf32, #l0>) {
+        gpu.wait(%sent, %slot_6)
+        %v118 = block.const() {elem = i64, value = 0} : i64
+        %v119 = gpu.load_shared(%rows, %v118) {layout = #l0} : tile<64x1xf32, #l0>
+        %v120 = block.const() {elem = i64, value = 1} : i64
+        %v121 = gpu.load_shared(%rows, %v120) {layout = #l0} : tile<64x1xf32, #l0>
+        %v122 = block.const() {elem = i64, value = 2} : i64
+        %v123 = gpu.load_shared(%rows, %v122) {layout = #l0} : tile<64x1xf32, #l0>
+        %v124 = gpu.part(%acc_2) {layout = #l4, start = [0, 0]} : tile<64x256xf32, #l4>
+        %v125 = block.broadcast(%v119) {layout = #l4, shape = [64, 256]} : tile<64x256xf32, #l4>
+        %v126 = block.mul(%v124, %v125) : tile<64x256xf32, #l4>
+        gpu.wait(%full_3, %slot_6)
+        %v127 = block.const() {elem = bool, value = true} : bool
+        %v128 = block.const() {elem = i32, value = 0} : i32
+        %v129 = gpu.wgmma(%p, %values_0, %slot_6, %v126, %v127, %v128) {transpose_b = false} : tile<64x256xf32, #l4>
+        %v130 = gpu.wgmma_wait(%v129) {fence = true} : tile<64x256xf32, #l4>
+        gpu.arrive(%empty_3, %slot_6) {every_warp = true}
+        %v131 = gpu.advance(%slot_6) {size = 2} : i32
+        yield(%v131, %v130, %v121, %v123)
+      } : i32, tile<64x256xf32, #l4>, tile<64x1xf32, #l0>, tile<64x1xf32, #l0>
+      %v136 = gpu.part(%v133) {layout = #l4, start = [0, 0]} : tile<64x256xf32, #l4>
+      %v137 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 1.0} : tile<64x1xf32, #l0>
+      %v138 = block.div(%v137, %v135) : tile<64x1xf32, #l0>
+      %v139 = block.broadcast(%v138) {layout = #l4, shape = [64, 256]} : tile<64x256xf32, #l4>
+      %v140 = block.mul(%v136, %v139) : tile<64x256xf32, #l4>
+      %v141 = block.cast(%v140) {to = f16} : tile<64x256xf16, #l4>
+      %v142 = block.index(%v114) {expr = (at + 256), names = ["at"]} : i64
+      %seven_0 = block.const() {elem = i64, value = 7} : i64
+      block.store_view(%out0, %v142, %v141, %seven_0) {limited = [0], strides = [512, 1]}
+      yield(%v132)
+    } : i32
+    yield()
+  } do (%group_1: i64) {
+    %slot_7 = block.const() {elem = i32, value = 0} : i32
+    %v165, %v166 = gpu.for_tiles(%group_1, %slot_7, %slot_7) {tiles = 1} do (%program_1: i64, %slot_8: i32, %slot_9: i32) {
+      gpu.wait(%empty, %slot_8) {previous = true}
+      gpu.expect(%full, %slot_8) {nbytes = 65536}
+      %v144 = block.const() {elem = i64, value = 0} : i64
+      %v145 = block.const() {elem = i64, value = 0} : i64
+      gpu.tma_load(%in0, %queries, %slot_8, %full, %v144, %v145) {dims = [7, 512], offset = 0, strides = [512, 1]}
+      %v146 = block.const() {elem = i64, value = 0} : i64
+      %v147 = block.const() {elem = i64, value = 256} : i64
+      gpu.tma_load(%in0, %queries_0, %slot_8, %full, %v146, %v147) {dims = [7, 512], offset = 0, strides = [512, 1]}
+      %v148 = block.const() {elem = i64, value = 0} : i64
+      %v149 = block.const() {elem = i64, value = 4} : i64
+      %v163 = for(%v148, %v149, %slot_9) do (%block_1: i64, %slot_10: i32) {
+        gpu.wait(%empty_0, %slot_10) {previous = true}
+        gpu.expect(%full_0, %slot_10) {nbytes = 16384}
+        %v150 = block.const() {elem = i64, value = 0} : i64
+        %v151 = block.index(%block_1) {expr = (32*k), names = ["k"]} : i64
+        %v152 = block.const() {elem = i64, value = 0} : i64
+        gpu.tma_load(%in1, %keys, %slot_10, %full_0, %v150, %v151, %v152) {dims = [1, 7, 512], offset = 0, strides = [3584, 512, 1]}
+        gpu.wait(%empty_1, %slot_10) {previous = true}
+        gpu.expect(%full_1, %slot_10) {nbytes = 16384}
+        %v153 = block.const() {elem = i64, value = 0} : i64
+        %v154 = block.index(%block_1) {expr = (32*k), names = ["k"]} : i64
+        %v155 = block.const() {elem = i64, value = 256} : i64
+        gpu.tma_load(%in1, %keys_0, %slot_10, %full_1, %v153, %v154, %v155) {dims = [1, 7, 512], offset = 0, strides = [3584, 512, 1]}
+        gpu.wait(%empty_2, %slot_10) {previous = true}
+        gpu.expect(%full_2, %slot_10) {nbytes = 16384}
+        %v156 = block.const() {elem = i64, value = 0} : i64
+        %v157 = block.index(%block_1) {expr = (32*k), names = ["k"]} : i64
+        %v158 = block.const() {elem = i64, value = 0} : i64
+        gpu.tma_load(%in2, %values, %slot_10, %full_2, %v156, %v157, %v158) {dims = [1, 7, 512], offset = 0, strides = [3584, 512, 1]}
+        gpu.wait(%empty_3, %slot_10) {previous = true}
+        gpu.expect(%full_3, %slot_10) {nbytes = 16384}
+        %v159 = block.const() {elem = i64, value = 0} : i64
+        %v160 = block.index(%block_1) {expr = (32*k), names = ["k"]} : i64
+        %v161 = block.const() {elem = i64, value = 256} : i64
+        gpu.tma_load(%in2, %values_0, %slot_10, %full_3, %v159, %v160, %v161) {dims = [1, 7, 512], offset = 0, strides = [3584, 512, 1]}
+        %v162 = gpu.advance(%slot_10) {size = 2} : i32
+        yield(%v162)
+      } : i32
+      %v164 = gpu.advance(%slot_8) {size = 1} : i32
+      yield(%v164, %v163)
+    } : i32, i32
+    yield()
+  }
   return()
 }

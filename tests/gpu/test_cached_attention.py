@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from graphfuse import compiler
 from graphfuse.artifact import Executable
-from graphfuse.dialects import block, control, graph
+from graphfuse.dialects import block, control, gpu, graph
 from graphfuse.gpu import graph_passes
 from graphfuse.gpu.emulator.driver import EmulatedDriver
-from graphfuse.ir.core import Func, walk
+from graphfuse.ir.core import Func, attr_ints, walk
 from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.parser import parse_module
 from graphfuse.ir.types import Tile, scalar
@@ -44,19 +44,23 @@ class Cached:
     """The mask is in memory, and hides all keys from the first query."""
     part: int = 0
     """Keys of a part; 0: as the compiler chooses."""
+    latent: int = 0
+    """Elements of a value, which are its key's first ones; 0: values are as long as keys, and lie elsewhere."""
 
     def func(self) -> Func:
         """Its graph."""
         g, r, q, k, d, e = self.groups, self.shared, self.queries, self.keys, self.depth, self.elem
         shape = f"1, {g * r}, {q}, {k}"
-        many = "; ".join(
-            f"{x}5 = reshape({x}) {{shape = [1, {g}, 1, {k}, {d}]}}; "
-            f"{x}6 = broadcast({x}5) {{shape = [1, {g}, {r}, {k}, {d}]}}; "
-            f"{x}7 = reshape({x}6) {{shape = [1, {g * r}, {k}, {d}]}}"
-            for x in "kv"
+        cut = f"v = slice(k) {{starts = [0, 0, 0, 0], sizes = [1, {g}, {k}, {self.latent}], steps = [1, 1, 1, 1]}}; "
+        many = cut * bool(self.latent) + "; ".join(
+            f"{x}5 = reshape({x}) {{shape = [1, {g}, 1, {k}, {n}]}}; "
+            f"{x}6 = broadcast({x}5) {{shape = [1, {g}, {r}, {k}, {n}]}}; "
+            f"{x}7 = reshape({x}6) {{shape = [1, {g * r}, {k}, {n}]}}"
+            for x, n in (("k", d), ("v", self.latent or d))
         )
         given = self.is_input and self.lowest is not None
-        params = f", mask: 1x1x{q}x{k}xf32" * given
+        values = f", v: 1x{g}x{k}x{d}x{e}" * (not self.latent)
+        params = values + f", mask: 1x1x{q}x{k}xf32" * given
         mask = f"bias = broadcast(mask) {{shape = [{shape}]}}; t = add(s, bias)" if given else ""
         mask = mask if given or self.lowest is None else (
             f"i = iota() {{shape = [{shape}], elem = i64, axis = 2}}; "
@@ -68,7 +72,7 @@ class Cached:
         )  # fmt: skip
         scores = "t" if mask else "s"
         return graph_func(
-            f"q: 1x{g * r}x{q}x{d}x{e}, k: 1x{g}x{k}x{d}x{e}, v: 1x{g}x{k}x{d}x{e}{params}",
+            f"q: 1x{g * r}x{q}x{d}x{e}, k: 1x{g}x{k}x{d}x{e}{params}",
             f"""{many}; p = contract(q, k7) {{spec = "bhqd,bhkd->bhqk", elem = f32}}
             c = full() {{shape = [{shape}], elem = f32, value = {d**-0.5}}}; s = mul(p, c); {mask}
             {softmax(3, shape).replace("return(y)", "").replace("(x", f"({scores}")}
@@ -78,7 +82,8 @@ class Cached:
     def build(self, target: Target) -> Executable:
         """Its program."""
         func = self.func()
-        names = {"inputs": ("q", "k", "v", "mask")[: len(func.params)], "outputs": ("y",)}
+        inputs = ("q", "k", "v", "mask") if not self.latent else ("q", "k", "mask")
+        names = {"inputs": inputs[: len(func.params)], "outputs": ("y",)}
         named = Func(func.name, func.body, names, func.dims)
         if not self.part:
             return compiler.build(named, target, Options())
@@ -95,13 +100,15 @@ class Cached:
     def inputs(self, seed: int) -> dict[str, NDArray]:
         """Standard normal numbers, and the mask."""
         rng = np.random.default_rng(seed)
-        heads = {"q": (self.groups * self.shared, self.queries), **dict.fromkeys("kv", (self.groups, self.keys))}
+        read = "k" if self.latent else "kv"
+        heads = {"q": (self.groups * self.shared, self.queries), **dict.fromkeys(read, (self.groups, self.keys))}
         dtype = numpy_dtype(scalar(self.elem))
         found = {name: rng.standard_normal((1, *n, self.depth)).astype(dtype) for name, n in heads.items()}
         return found | ({"mask": self.mask()} if self.is_input and self.lowest is not None else {})
 
-    def wanted(self, q: NDArray, k: NDArray, v: NDArray, **_: NDArray) -> NDArray:
+    def wanted(self, q: NDArray, k: NDArray, v: NDArray | None = None, **_: NDArray) -> NDArray:
         """In f64, but for the sum with the mask."""
+        v = k[..., : self.latent] if v is None else v
         k, v = (np.repeat(x.astype(np.float64), self.shared, axis=1) for x in (k, v))
         scores = q.astype(np.float64) @ k.swapaxes(2, 3) * self.depth**-0.5
         scores = (scores.astype(np.float32) + self.mask()).astype(np.float64)
@@ -201,3 +208,47 @@ def test_more_rows_than_a_tile_have_parts_where_the_machine_idles() -> None:
     assert step.grid > 64
     full = Cached(160, 8, 16, 1024, 128)
     assert len(list(full.build(WITH_WGMMA).plan.walk())) == 1
+
+
+LATENT = Cached(1, 70, 1, 200, 576, latent=512, part=200)
+
+
+def columns_in_blocks(func: Func) -> int:
+    """Of what shared memory has several slots for: keys, and values that lie elsewhere."""
+    shapes = [attr_ints(op, "shape") for op in func.walk() if op.kind is gpu.shared_alloc]
+    return sum(shape[-1] for shape in shapes if shape[0] > 1 and shape[-1] > 1)
+
+
+@pytest.mark.some(4)
+@pytest.mark.parametrize(
+    "case",
+    [
+        LATENT,
+        replace(LATENT, part=128, elem="bf16"),
+        replace(LATENT, shared=128, queries=3, lowest=float("-inf"), elem="bf16"),
+        replace(LATENT, shared=128, queries=3, lowest=-65504.0, part=64),
+        replace(LATENT, queries=3, lowest=-65504.0, is_input=True),
+        replace(LATENT, depth=512, keys=100, part=100),
+        replace(LATENT, depth=640, keys=100, part=100),
+    ],
+    ids=str,
+)
+def test_latent_keys_are_copied_once(case: Cached) -> None:
+    """Values are parts of the keys in shared memory, a half of them for each of two warpgroups."""
+    (func,) = attentions(check(case, WITH_WGMMA, 0))
+    (roles,) = [op for op in func.walk() if op.kind is gpu.warp_specialize]
+    assert roles.attrs["warps"] == (4, 4, 4)
+    assert columns_in_blocks(func) == case.depth
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize(
+    ("depth", "latent", "apart"), [(576, 384, 256), (320, 320, 256), (576, 520, 512), (320, 256, 0)]
+)
+def test_values_that_are_no_whole_parts_of_keys(depth: int, latent: int, apart: int) -> None:
+    """They are copied by themselves, or where they are few multiplied by one warpgroup."""
+    case = replace(LATENT, depth=depth, latent=latent, keys=100, part=100)
+    (func,) = attentions(check(case, WITH_WGMMA, 0))
+    assert not apart or columns_in_blocks(func) == depth + apart
+    (roles,) = [op for op in func.walk() if op.kind is gpu.warp_specialize]
+    assert roles.attrs["warps"] == ((4, 4, 4) if apart else (4, 4))

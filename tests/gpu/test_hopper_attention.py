@@ -12,7 +12,7 @@ from benchmarks.attention_regions import Attention, compiled, graph_of
 from graphfuse.blockgen import gpu_attention_tile
 from graphfuse.compiler import build, stages
 from graphfuse.dialects import block, control, gpu
-from graphfuse.gpu import assembler
+from graphfuse.gpu import assembler, graph_passes
 from graphfuse.gpu.lower import emit_ptx, lower
 from graphfuse.gpu.pipeline import transformed
 from graphfuse.interp.block import launch
@@ -116,6 +116,47 @@ def test_deep_queries(attention):
     check(attention, rows=64, turns=False, resident=1, persistent=0)
 
 
+WIDE = Attention(1, 1, 100, 150, 64, values=512)
+
+
+@pytest.fixture
+def keys_in_one_part(monkeypatch):
+    """Few programs would have parts."""
+    monkeypatch.setattr(graph_passes, "key_parts", lambda _machine: lambda _heads, _rows, keys, _nbytes: keys)
+
+
+@pytest.mark.some(3)
+@pytest.mark.usefixtures("keys_in_one_part")
+@pytest.mark.parametrize(
+    "attention",
+    [
+        replace(WIDE, depth=512, elem="bf16"),
+        replace(WIDE, values=384, heads=2, layout="bshd"),
+        replace(WIDE, queries=90, keys=130, causal=True, symbolic=True),
+        replace(WIDE, queries=150, keys=100, causal=True),
+        replace(WIDE, batch=2, padding=True),
+        replace(WIDE, values=600),
+    ],
+    ids=str,
+)
+def test_two_warpgroups_share_wide_results(attention):
+    """The second one has its half of the columns from what the first sends it; the loops may not run at all."""
+    check(attention, rows=64, turns=False)
+    roles = transformed(compiled(attention)[0], TARGET)
+    (op,) = [op for op in roles.walk() if op.kind is gpu.warp_specialize]
+    assert op.attrs["warps"] == (4, 4, 4)
+
+
+@pytest.mark.usefixtures("keys_in_one_part")
+def test_wide_results_beside_many_queries_have_no_room():
+    """Two blocks of 32 keys and values beside queries of 1280 bytes each: half of the columns are a program's."""
+    deep = replace(WIDE, queries=64, depth=640)
+    func = transformed(compiled(deep)[0], TARGET)
+    (op,) = [op for op in func.walk() if op.kind is gpu.warp_specialize]
+    assert op.attrs["warps"] == (4, 4)
+    assert func.attrs["grid"] == 2
+
+
 @pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("fields", "attrs"),
@@ -149,7 +190,10 @@ def test_a_window_has_two_edges():
     assert len(loops_of(replace(SMALL, queries=512, keys=512, causal=True, window=300))) == 3
 
 
-@pytest.mark.parametrize("attention", [Attention(4, 32, 4096, 4096, d, causal=c) for d in (64, 128) for c in (0, 1)])
+ASSEMBLED = [Attention(4, 32, 4096, 4096, d, causal=c) for d in (64, 128) for c in (False, True)]
+
+
+@pytest.mark.parametrize("attention", [*ASSEMBLED, Attention(1, 8, 4096, 4096, 512, causal=True)], ids=str)
 def test_nothing_is_serialised(attention):
     func = transformed(compiled(attention)[0], TARGET)
     done = assembler.assemble(emit_ptx(lower([func], TARGET)).rstrip("\0\n") + "\n", "sm_90a")

@@ -14,6 +14,7 @@ func @copies(%x: ptr<f32>, %out: ptr<f32>, %n: i64) {grid = 1, warps = 1} dims (
   gpu.commit()
   gpu.wait_group() {pending = 0}
   %a = gpu.load_shared(%ring, %zero) {layout = #l0} : tile<16x16xf32, #l0>
+  gpu.store_shared(%ring, %one, %a)
   %b = gpu.load_shared(%ring, %one) {axis = 0, part = 1, parts = 2, transposed = true} : tile<8x16xf32>
   %c = gpu.convert_layout(%a) {layout = #l1} : tile<16x16xf32, #l1>
   %d = gpu.convert_layout(%c) {layout = #l0} : tile<16x16xf32, #l0>

@@ -192,6 +192,11 @@ func @f(%s: shared<2x64x64xf16, swizzle 128>, %k: i32) {
   return()
 }
 // -----
+func @f(%s: shared<2x64x64xf16, swizzle 128>, %i: i64, %x: tile<64x32xf16>) {
+  gpu.store_shared(%s, %i, %x)  // error: gpu.store_shared: cannot store tile<64x32xf16> in shared<2x64x64xf16, swizzle 128> at i64
+  return()
+}
+// -----
 func @f(%s: shared<2x64x64xf16, swizzle 128>, %i: i64) {
   %r = gpu.load_shared(%s, %i) {axis = 1, part = 3, parts = 3} : tile<64x21xf16>  // error: gpu.load_shared: there is no part 3 of 3 along dim 1 of [64, 64]
   return()

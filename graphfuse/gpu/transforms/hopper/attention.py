@@ -15,7 +15,6 @@ not run at all, the program asks which loop the first block is of, and whether t
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from graphfuse.dialects import block, control, gpu
@@ -24,8 +23,7 @@ from graphfuse.gpu.transforms.hopper.affine import Scalars
 from graphfuse.gpu.transforms.hopper.attention_config import AttentionConfig, choose
 from graphfuse.gpu.transforms.hopper.epilogue import Clones, Declined
 from graphfuse.gpu.transforms.hopper.match import Operand
-from graphfuse.gpu.transforms.hopper.match_attention import Attention, Phase, match_attention
-from graphfuse.gpu.transforms.hopper.raise_boxes import as_read, raise_boxes
+from graphfuse.gpu.transforms.hopper.match_attention import Attention, Phase
 from graphfuse.gpu.transforms.hopper.remake import Remake
 from graphfuse.gpu.transforms.hopper.roles import (
     Fill,
@@ -42,26 +40,10 @@ from graphfuse.gpu.transforms.hopper.stream import Piece
 from graphfuse.ir.core import Attr, Builder, Func, Op, Params, Value, remade
 from graphfuse.ir.layout import LinearLayout
 from graphfuse.ir.layout_families import Wgmma
-from graphfuse.ir.passes import passing
 from graphfuse.ir.types import BOOL, F32, I64, Tile
 
-log = logging.getLogger(__name__)
 
-
-@passing("gpu")
-def hopper_attention(func: Func) -> Func:
-    """The function as a TMA and `wgmma` kernel; itself, perhaps with the reason, where it cannot be one."""
-    raised = raise_boxes(func)
-    scalars, left = Scalars(raised), as_read(func, raised)
-    try:
-        attention = match_attention(raised, scalars)
-        return left if attention is None else _Attention(raised, scalars, attention).func()
-    except Declined as reason:
-        log.debug("@%s is no attention for wgmma: %s", func.name, reason)
-        return Func(func.name, func.body, {gpu.WITHOUT_WGMMA: str(reason), **left.attrs}, func.dims)
-
-
-class _Attention(Roles[AttentionConfig]):
+class AttentionRoles(Roles[AttentionConfig]):
     """Makes the function again."""
 
     def __init__(self, func: Func, scalars: Scalars, attention: Attention) -> None:
@@ -70,20 +52,26 @@ class _Attention(Roles[AttentionConfig]):
         store, self.row_stores = self._stores()
         c = self.config = choose(func, attention, elem_stored(store).bytes)
         self.width = c.store_width
-        self.stores = [Store(store, store.operands[2], stored_box(store, scalars, self.width))]
+        box = stored_box(store, scalars, self.width) if c.store_buffers else None
+        self.stores = [Store(store, store.operands[2], box)]
         warps = (4 * c.warpgroups, 1)
-        (rows, keys), (_, columns) = attention.score_type.shape, attention.acc_type.shape
+        (rows, keys), columns = attention.score_type.shape, attention.acc_type.shape[1] // c.sides
         self.score_layout = Wgmma(keys, warps).linear((rows, keys))
         self.acc_layout = Wgmma(columns, warps).linear((rows, columns))
         self.part_layout = Wgmma(self.width, warps).linear((rows, self.width))
         self.rows = [i for i in range(len(attention.inits)) if i != attention.acc]
-        first = attention.phases[0]
         query_readers = c.warpgroups * (4 if c.query_words else 1)
-        self.rings = self.queries, self.keys, self.values = (
-            self._ring("queries", attention.query, 1, query_readers, along_k=not attention.query[0].transposed),
-            self._ring("keys", first.keys, c.stages, c.warpgroups, along_k=first.keys[0].transposed),
-            self._ring("values", [first.values], c.stages, c.warpgroups * 4, along_k=first.values.transposed),
-        )
+        along_k = not attention.query[0].transposed
+        self.queries = self._ring("queries", attention.query, 1, query_readers, along_k=along_k)
+        self.rings = (self.queries, *self._key_rings())
+
+    def _key_rings(self) -> Sequence[Ring]:
+        """Rings of keys and of values."""
+        c, first = self.config, self.attention.phases[0]
+        self.keys = self._ring("keys", first.keys, c.stages, c.warpgroups, along_k=first.keys[0].transposed)
+        along_k = first.values.transposed
+        self.values = self._ring("values", [first.values], c.stages, c.warpgroups * 4, along_k=along_k)
+        return self.keys, self.values
 
     def _ring(self, name: str, parts: Sequence[Operand], stages: int, readers: int, *, along_k: bool) -> Ring:
         elem = self.attention.elem
@@ -134,8 +122,7 @@ class _Attention(Roles[AttentionConfig]):
             for phase in self.attention.phases:
 
                 def step(at: Clones, _: Value, carried: Sequence[Value], phase: Phase = phase) -> Sequence[Value]:
-                    self.keys.fill(at, carried[0], phase.keys)
-                    self.values.fill(at, carried[0], [phase.values])
+                    self._fill(at, carried[0], phase)
                     return [self.keys.next(at.builder, carried[0])]
 
                 (slot,) = self._loop(inner, phase, inner(phase.loop.operands[0]), [slot], step)
@@ -143,6 +130,11 @@ class _Attention(Roles[AttentionConfig]):
 
         zero = self.zero(clones.builder)
         self.tiles(clones, group, 1, [zero, zero], tile)
+
+    def _fill(self, clones: Clones, slot: Value, phase: Phase) -> None:
+        """A block of keys and values."""
+        self.keys.fill(clones, slot, phase.keys)
+        self.values.fill(clones, slot, [phase.values])
 
     # consumers
 
@@ -169,7 +161,7 @@ class _Attention(Roles[AttentionConfig]):
             *state, acc = self._blocks(clones, inits, held, state)
         else:
             none = clones.inside(Builder(), {})
-            nothing = begin(a.inits[a.acc], self.acc_layout)
+            nothing = self._nothing(begin)
             none.builder.op(control.yield_, *state, *inits, nothing)
             some = clones.inside(Builder(), {})
             some.builder.op(control.yield_, *self._blocks(some, inits, held, state))
@@ -182,17 +174,35 @@ class _Attention(Roles[AttentionConfig]):
         self._epilogue(clones, {**ends, a.results[a.acc]: acc})
         return [self.queries.next(b, query), *state]
 
+    def _nothing(self, make: Remake) -> Value:
+        """The result where no loop runs."""
+        return make(self.attention.inits[self.attention.acc], self.acc_layout)
+
+    def _wait_for_keys(self, b: Builder, key: Value) -> None:
+        """Until they are there."""
+        self.keys.wait(b, key)
+
+    def _hand_back_keys(self, b: Builder, key: Value) -> None:
+        """Once scores are made of them."""
+        self.keys.hand_back(b, key)
+
+    def _send(self, b: Builder, phase: Phase, p: Value, rows: Sequence[Value], make: Remake, slot: Value) -> None:
+        """Give other warpgroups what the scores of the block in a slot have become."""
+
+    def _sent(self, b: Builder, slot: Value) -> None:
+        """They may read it."""
+
     def _blocks(self, clones: Clones, rows: Sequence[Value], held: Value, slots: Sequence[Value]) -> list[Value]:
         """All blocks of keys, at least one: the slots after them, rows, and the result."""
         a, b = self.attention, clones.builder
         key, value, *turn = slots
-        self.keys.wait(b, key)
+        self._wait_for_keys(b, key)
         scores = self._scores(b, held, key)
         scores = b.append(gpu.wgmma_wait.build([scores], {})).result
-        self.keys.hand_back(b, key)
+        self._hand_back_keys(b, key)
         key = self.keys.next(b, key)
-        p, *rows = self._first(clones, a.phases if not a.first_runs else a.phases[:1], rows, scores)
-        acc = b(gpu.undefined, shape=a.acc_type.shape, elem=F32, layout=self.acc_layout, hint="acc")
+        p, *rows = self._first(clones, a.phases if not a.first_runs else a.phases[:1], rows, scores, value)
+        acc = b(gpu.undefined, shape=self.acc_layout.shape, elem=F32, layout=self.acc_layout, hint="acc")
         keep = b(block.const, value=False, elem=BOOL, hint="keep")
         state: Sequence[Value] = [key, value, keep, *turn, p, acc, *rows]
         before: list[Value] = []
@@ -209,18 +219,23 @@ class _Attention(Roles[AttentionConfig]):
         turn, (p, acc, *rows) = rest[: len(turn)], rest[len(turn) :]
         self.values.wait(b, value)
         acc = self._sum(b, p, value, acc, keep)
+        self._sent(b, value)
         acc = b.append(gpu.wgmma_wait.build([acc], {"fence": True})).result
         self.values.hand_back(b, value, every_warp=True)
         return [key, self.values.next(b, value), *turn, *rows, acc]
 
-    def _first(self, clones: Clones, phases: Sequence[Phase], rows: Sequence[Value], scores: Value) -> Sequence[Value]:
+    def _first(
+        self, clones: Clones, phases: Sequence[Phase], rows: Sequence[Value], scores: Value, slot: Value
+    ) -> Sequence[Value]:
         """Probabilities, as a factor, and rows of the first block, which is of the first of these loops that runs."""
         first, *others = phases
 
         def made(b: Builder) -> list[Value]:
             lower = clones.inside(b, {})(first.loop.operands[0])
-            make = self._remake(clones.inside(b, {first.counter: lower}), first, rows)
+            inner = clones.inside(b, {first.counter: lower})
+            make = self._remake(inner, first, rows)
             new, p = self._softmax(make, first, scores)
+            self._send(b, first, p, new, make, slot)
             return [b(gpu.pack, p, elem=self.attention.elem, hint="p"), *new]
 
         if not others:
@@ -228,7 +243,7 @@ class _Attention(Roles[AttentionConfig]):
         then = Builder()
         then.op(control.yield_, *made(then))
         other = clones.inside(Builder(), {})
-        other.builder.op(control.yield_, *self._first(other, others, rows, scores))
+        other.builder.op(control.yield_, *self._first(other, others, rows, scores, slot))
         return self._choose(clones.builder, self._runs(clones, first), then, other.builder)
 
     def _runs(self, clones: Clones, phase: Phase) -> Value:
@@ -318,14 +333,19 @@ class _Attention(Roles[AttentionConfig]):
         rows = [make(phase.yielded[i], self._row_layout(phase.yielded[i])) for i in self.rows]
         return rows, make(phase.probabilities, self.score_layout)
 
+    def _store_rows(self, make: Remake) -> None:
+        """What has one element for each query."""
+        clones = make.clones
+        for op in self.row_stores:
+            target, at, row, *ends = op.operands
+            new = make(row, self._row_layout(row))
+            clones.builder.append(remade(op, target, clones(at), new, *(clones(v) for v in ends)))
+
     def _epilogue(self, clones: Clones, products: dict[Value, Value]) -> None:
         """Each warp's 16 rows, a panel of columns at a time, through its staging buffers; or straight to memory."""
         b = clones.builder
         make = Remake(clones, products, self.score_layout)
-        for op in self.row_stores:
-            target, at, row, *ends = op.operands
-            new = make(row, self._row_layout(row))
-            b.append(remade(op, target, clones(at), new, *(clones(v) for v in ends)))
+        self._store_rows(make)
         (store,) = self.stores
         done = make(store.value, self.acc_layout)
         if not store.box:

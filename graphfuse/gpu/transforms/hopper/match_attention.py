@@ -13,7 +13,7 @@ one of 1.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from graphfuse.dialects import block, control
@@ -25,6 +25,9 @@ from graphfuse.gpu.transforms.hopper.match import Operand, find_operand, is_zero
 from graphfuse.ir.core import Func, Op, Value, tile_of
 from graphfuse.ir.types import F32, Scalar, Tile
 from graphfuse.symbolic import Dim, bounds
+
+MOST_COLUMNS = 256
+"""Of one `wgmma`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,37 @@ class Attention:
         """Of the result."""
         return tile_of(self.phases[0].output.result)
 
+    def weights(self, phase: Phase) -> list[Value]:
+        """The exponentials, of rows, that the sum so far is multiplied by."""
+        return _weights(phase.output.operands[2], phase.carried[self.acc])
+
+    @property
+    def sides(self) -> int:
+        """How many warpgroups share the columns of the result, each with as many as a `wgmma` has at most."""
+        return -(-self.acc_type.shape[1] // MOST_COLUMNS)
+
+    def values_of(self, phase: Phase, side: int) -> Operand:
+        """Those of a phase that are multiplied for one of the sides, as they lie in memory."""
+        values, own = phase.values, self.acc_type.shape[1] // self.sides
+        along = 0 if values.transposed else 1
+        shape, start = list(values.shape), list(values.box.start)
+        shape[along], start[along - 2] = own, start[along - 2] + side * own
+        return replace(values, shape=(shape[0], shape[1]), box=replace(values.box, start=tuple(start)))
+
+    def part_of_keys(self, side: int) -> int | None:
+        """Which part of the keys a side's values are, in every phase; None where they are no part of them."""
+        for i in range(len(self.phases[0].keys)):
+            if all(_is_same_memory(phase.keys[i], self.values_of(phase, side)) for phase in self.phases):
+                return i
+        return None
+
+
+def _is_same_memory(keys: Operand, values: Operand) -> bool:
+    """Whether both boxes, [keys, elements], have the same elements."""
+    places = [(o.pointer, o.shape) for o in (keys, values)]
+    alike = places[0] == places[1] and keys.transposed and not values.transposed
+    return alike and keys.box.is_alike(values.box, keys.shape[1])
+
 
 def match_attention(func: Func, scalars: Scalars) -> Attention | None:
     """The attention of a function, or None; `Declined` where only a view or a tile does not fit."""
@@ -167,11 +201,25 @@ def _is_weighted(value: Value, acc: Value) -> bool:
     return any(_is_weighted(a, acc) and _is_exponential(b) for a, b in (op.operands, op.operands[::-1]))
 
 
+def _weights(value: Value, acc: Value) -> list[Value]:
+    """Of a value that `_is_weighted`."""
+    if value.op is None or value == acc:
+        return []
+    a, b = value.op.operands
+    sum_, weight = (a, b) if _is_weighted(a, acc) and _is_exponential(b) else (b, a)
+    return [*_weights(sum_, acc), _unspread(weight)]
+
+
 def _is_exponential(value: Value) -> bool:
-    op = value.op
-    while op is not None and op.kind in (block.broadcast, block.reshape):
-        op = op.operands[0].op
+    op = _unspread(value).op
     return op is not None and op.kind in (block.ELEMENTWISE["exp"], block.ELEMENTWISE["exp2"])
+
+
+def _unspread(value: Value) -> Value:
+    """Before it was broadcast."""
+    while value.op is not None and value.op.kind in (block.broadcast, block.reshape):
+        value = value.op.operands[0]
+    return value
 
 
 def _is_outside(value: Value, loops: Sequence[Op]) -> bool:

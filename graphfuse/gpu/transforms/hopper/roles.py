@@ -260,8 +260,13 @@ class Roles(ABC, Generic[_Config]):
             ring.empty = b(gpu.barriers, count=ring.stages, arrivals=ring.readers, hint="empty")
         self.prepare(b)
         clones = Clones(b, self.known)
-        bodies = (self._role(clones, self.consumer), self._role(clones, self.producer))
-        attrs: dict[str, Attr] = {"warps": (4 * c.warpgroups, 4), "groups": (c.groups, 1), "single": (1,)}
+        consumers = self.consumers()
+        bodies = tuple(self._role(clones, fill) for fill in (*consumers, self.producer))
+        attrs: dict[str, Attr] = {
+            "warps": (*(4 * c.warpgroups for _ in consumers), 4),
+            "groups": (*(c.groups for _ in consumers), 1),
+            "single": (len(consumers),),
+        }
         if c.registers:
             attrs["registers"] = c.registers
         if self.together > 1:
@@ -274,6 +279,10 @@ class Roles(ABC, Generic[_Config]):
     @abstractmethod
     def prepare(self, b: Builder) -> None:
         """What warps share besides."""
+
+    def consumers(self) -> Sequence[Callable[[Clones, Value], None]]:
+        """What makes the roles of warps that multiply."""
+        return (self.consumer,)
 
     @abstractmethod
     def consumer(self, clones: Clones, group: Value) -> None:
