@@ -63,19 +63,20 @@ SMALL = {
 }
 
 
-def operands(torch: Any, shape: Shape, queries: int, device: str, dtype: Any) -> tuple[Any, Any, Any]:
-    """Queries, keys and values of standard normal numbers."""
+def operands(torch: Any, shape: Shape, queries: int, device: str, dtype: Any) -> tuple[Any, ...]:
+    """Queries, keys and, if they are not the keys' own first elements, values of standard normal numbers."""
     torch.manual_seed(record.SEED)
     normal = partial(torch.randn, device=device, dtype=dtype)
     q = normal(shape.batch, shape.heads, queries, shape.depth)
     k = normal(shape.batch, shape.groups, shape.length, shape.depth)
-    latent = shape.values != shape.depth
-    return q, k, k[..., : shape.values] if latent else normal(shape.batch, shape.groups, shape.length, shape.values)
+    if shape.values != shape.depth:
+        return q, k
+    return q, k, normal(shape.batch, shape.groups, shape.length, shape.values)
 
 
-def attended(torch: Any, q: Any, k: Any, v: Any, *, masked: bool = False) -> Any:
+def attended(torch: Any, values: int, q: Any, k: Any, v: Any = None, *, masked: bool = False) -> Any:
     """Of all queries to all keys, or to those that were there when the query was."""
-    mask = None
+    v, mask = k[..., :values] if v is None else v, None
     if masked:
         keys, queries = k.shape[2], q.shape[2]
         last = torch.arange(keys - queries, keys, device=q.device)
@@ -83,20 +84,21 @@ def attended(torch: Any, q: Any, k: Any, v: Any, *, masked: bool = False) -> Any
     return torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
 
 
-def exact(torch: Any, q: Any, k: Any, v: Any, *, masked: bool) -> Any:
+def exact(torch: Any, values: int, given: tuple[Any, ...], *, masked: bool) -> Any:
     """In float64, one sequence at a time."""
     return torch.cat([
-        attended(torch, *(x[i : i + 1].double() for x in (q, k, v)), masked=masked).float() for i in range(len(q))
+        attended(torch, values, *(x[i : i + 1].double() for x in given), masked=masked).float()
+        for i in range(len(given[0]))
     ])  # fmt: skip
 
 
-def sides(torch: Any, queries: int) -> dict[str, tuple[Callable[..., Any], bool]]:
+def sides(torch: Any, values: int, queries: int) -> dict[str, tuple[Callable[..., Any], bool]]:
     """Who computes it, and whether with the mask."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     def peer(kernel: Any, *args: Any) -> Any:
         with sdpa_kernel(kernel):
-            return attended(torch, *args)
+            return attended(torch, values, *args)
 
     found: dict[str, tuple[Callable[..., Any], bool]] = {
         name: (partial(peer, getattr(SDPBackend, kernel)), False) for name, kernel in PEERS.items()
@@ -106,7 +108,7 @@ def sides(torch: Any, queries: int) -> dict[str, tuple[Callable[..., Any], bool]
     settings.pop("mode")  # everybody is recorded below
     for name, masked in ((OURS, False), (MASKED, True)):
         if queries > 1 or not masked:
-            function = torch.compile(partial(attended, torch, masked=masked), dynamic=False, **settings)
+            function = torch.compile(partial(attended, torch, values, masked=masked), dynamic=False, **settings)
             found[name] = function, masked
     return found
 
@@ -117,17 +119,18 @@ def measure(name: str, queries: int) -> dict[str, Any]:
 
     shape = SHAPES[name]
     row: dict[str, Any] = {"case": name, "queries": queries, "gpu": torch.cuda.get_device_name(), "notes": []}
-    q, k, v = operands(torch, shape, queries, "cuda", torch.bfloat16)
-    row["bytes"] = k.nbytes + (0 if shape.values != shape.depth else v.nbytes)
+    given = operands(torch, shape, queries, "cuda", torch.bfloat16)
+    row["bytes"] = sum(x.nbytes for x in given[1:])
     steps: dict[str, Recorded] = {}
     with torch.no_grad():
-        wanted = {masked: exact(torch, q, k, v, masked=masked) for masked in (False, True)[: 1 + (queries > 1)]}
-        for side, (function, masked) in sides(torch, queries).items():
+        asked_for = (False, True)[: 1 + (queries > 1)]
+        wanted = {masked: exact(torch, shape.values, given, masked=masked) for masked in asked_for}
+        for side, (function, masked) in sides(torch, shape.values, queries).items():
             if side in LAST and steps:
                 continue
             try:
-                row.setdefault("error", {})[side] = distance([function(q, k, v).float()], [wanted[masked]])
-                steps[side] = Recorded(partial(function, q, k, v))
+                row.setdefault("error", {})[side] = distance([function(*given).float()], [wanted[masked]])
+                steps[side] = Recorded(partial(function, *given))
             except Exception as e:  # noqa: BLE001  # the others are worth measuring
                 text = str(e).strip().splitlines()
                 row["notes"].append(f"{side}: {type(e).__name__}: {text[0][:200] if text else ''}")
@@ -164,10 +167,10 @@ def dry() -> bool:
 
     good = True
     for (name, shape), queries in ((case, n) for case in SMALL.items() for n in (1, 3)):
-        q, k, v = operands(torch, shape, queries, "cpu", torch.float32)
-        for side, (function, masked) in sides(torch, queries).items():
+        given = operands(torch, shape, queries, "cpu", torch.float32)
+        for side, (function, masked) in sides(torch, shape.values, queries).items():
             if side in (OURS, MASKED):
-                error = distance([function(q, k, v)], [exact(torch, q, k, v, masked=masked)])
+                error = distance([function(*given)], [exact(torch, shape.values, given, masked=masked)])
                 good &= error < 1e-4
                 print(f"{name}, {queries} queries, {side}: {error:.1e}")
     return good
