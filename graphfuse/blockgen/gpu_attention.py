@@ -25,7 +25,7 @@ from functools import partial
 from graphfuse.blockgen import gpu_attention_tile
 from graphfuse.blockgen.attention import AttentionKernel
 from graphfuse.blockgen.evaluate import Lane, Yielded, accumulator, lane_over
-from graphfuse.blockgen.gpu_attention_tile import AttentionTile
+from graphfuse.blockgen.gpu_attention_tile import MAX_SHARED_VALUES, MAX_VALUES, AttentionTile
 from graphfuse.blockgen.gpu_contraction import operand_tile
 from graphfuse.blockgen.gpu_factors import Boxed, Factor, find_box
 from graphfuse.blockgen.gpu_mask import MASK, Scores, analyse, span
@@ -48,8 +48,6 @@ from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, maximum, minim
 MAX_DEPTH = 256
 """Elements of a query that are multiplied at once. Deeper ones are in parts: in shared memory, where that has room for
 all of them, else loaded again for each block of keys."""
-MAX_VALUES, MAX_SHARED_VALUES = 256, 512
-"""Elements of a result row of one program, and of one whose warpgroups share the columns."""
 WIDE_DEPTH_BYTES, WIDE_VALUES_BYTES, WIDE_KEYS = 256, 512, 16
 """The same in bytes, and keys of a block, where threads multiply f32 or f64 in registers. For 64 queries of 64 or 128
 f32, 2.0 to 2.4 instructions for each fma on the emulator (tests/torch/test_population.py); with as much as of halves

@@ -5,6 +5,9 @@ bounds the keys of a block. In long walks two warpgroups share every copy of key
 one block, which goes on with the next program's copies while it ends the last one. Short walks are mostly beginnings
 and ends: there two blocks of one warpgroup each fill each other's gaps, and the hardware deals out programs, the
 longest first. Measured on an H200 with 512 and 4096 keys; what lies between is a guess.
+
+Two warpgroups may also share 64 rows, and have half of up to 512 columns each. Scores are made once then, and keys are
+read once; that needs no measuring beside two programs of half the columns.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from graphfuse.targets.machine import Machine
 
 WARPGROUP_ROWS = 64
 """Of queries: what one `wgmma` takes."""
+MAX_VALUES, MAX_SHARED_VALUES = 256, 512
+"""Elements of a result row of one program, and of one whose warpgroups share the columns."""
 LEAST_ROWS, LEAST_OF_SHORT = 17, 32
 """Queries for which such a tile pays, in short walks more: `python -m benchmarks.gpu_constants --only cached`."""
 MOST_REGISTERS = 192

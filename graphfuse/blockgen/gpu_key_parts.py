@@ -5,28 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from graphfuse.blockgen.gpu_attention_tile import least_rows
+from graphfuse.blockgen.gpu_attention_tile import MAX_VALUES, least_rows
 from graphfuse.targets.machine import Machine
 
 KEYS = 64
 """Of a step of the walk over keys: parts are whole numbers of them."""
-ROWS = 128
-"""Of queries that a program has at most."""
-_PARTIAL = 2
-"""Bytes of a row of a part's result, for each of a key and its value: it is f32, written and read."""
+ROWS, ROWS_OF_WIDE = 128, 64
+"""Of queries that a program has at most, and where its warpgroups share the columns of wide results."""
+_PARTIAL, _ELEMENT = 2, 8
+"""Bytes of a row of a part's result, for each of a key and its value, and at least for each element: it is f32, written
+and read."""
 
 
-def key_parts(machine: Machine) -> Callable[[int, int, int, int], int]:
+def key_parts(machine: Machine) -> Callable[[int, int, int, int, int], int]:
     """For a machine: keys of a part, all of them where one program may read them.
 
-    It is given heads, rows of queries of each, keys, and bytes of a key and its value. Where rows are many, there are
-    parts for an idle machine only: their results are large.
+    It is given heads, rows of queries of each, keys, bytes of a key and its value, and elements of a value. Where rows
+    are many, there are parts for an idle machine only: their results are large.
     """
     costs = machine.gpu.memory
     rate = costs.bytes_per_us / machine.multiprocessors
 
-    def chosen(heads: int, rows: int, keys: int, nbytes: int) -> int:
-        blocks = -(-rows // ROWS)
+    def chosen(heads: int, rows: int, keys: int, nbytes: int, values: int) -> int:
+        blocks = -(-rows // (ROWS_OF_WIDE if machine.has_wgmma and values > MAX_VALUES else ROWS))
         if not nbytes or not keys or (blocks > 1 and heads * blocks >= machine.multiprocessors):
             return keys
 
@@ -40,7 +41,8 @@ def key_parts(machine: Machine) -> Callable[[int, int, int, int], int]:
             together = heads * blocks * keys * nbytes / costs.bytes_per_us
             out = waves * machine.gpu.uncopied.start_us + math.hypot(alone**2, together**2) ** 0.5
             if parts > 1:
-                out += costs.beside_us + heads * parts * rows * nbytes * _PARTIAL / costs.cached_bytes_per_us
+                written = heads * parts * rows * max(nbytes * _PARTIAL, values * _ELEMENT)
+                out += costs.beside_us + written / costs.cached_bytes_per_us
             return out
 
         counts = range(1, -(-keys // KEYS) + 1)

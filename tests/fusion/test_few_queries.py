@@ -108,13 +108,13 @@ def test_heads_that_share_keys_are_rows(queries: int, order: str) -> None:
 
 
 def test_heads_of_nothing_stay_whole() -> None:
-    assert key_parts(GpuMachine())(1, 1, 128, 0) == 128
+    assert key_parts(GpuMachine())(1, 1, 128, 0, 64) == 128
 
 
 @pytest.mark.parametrize(("heads", "keys"), [(1, 1 << 17), (8, 8192), (48, 4096), (140, 4096)])
 def test_parts_leave_no_multiprocessor_idle(heads: int, keys: int) -> None:
     machine = GpuMachine()
-    part = key_parts(machine)(heads, 4, keys, 256)
+    part = key_parts(machine)(heads, 4, keys, 256, 64)
     assert part % KEYS == 0
     programs = heads * -(-keys // part)
     rounds = -(-programs // machine.multiprocessors)
@@ -123,4 +123,4 @@ def test_parts_leave_no_multiprocessor_idle(heads: int, keys: int) -> None:
 
 @pytest.mark.parametrize(("heads", "keys"), [(1, 64), (272, 112), (132 * 8, 8192)])
 def test_what_fills_the_machine_stays_whole(heads: int, keys: int) -> None:
-    assert key_parts(GpuMachine())(heads, 4, keys, 256) == keys
+    assert key_parts(GpuMachine())(heads, 4, keys, 256, 64) == keys

@@ -252,3 +252,10 @@ def test_values_that_are_no_whole_parts_of_keys(depth: int, latent: int, apart: 
     assert not apart or columns_in_blocks(func) == depth + apart
     (roles,) = [op for op in func.walk() if op.kind is gpu.warp_specialize]
     assert roles.attrs["warps"] == ((4, 4, 4) if apart else (4, 4))
+
+
+@pytest.mark.parametrize(("queries", "programs"), [(1, 8 * 2 * 8), (4, 8 * 8 * 2), (16, 8 * 32)])
+def test_parts_of_latent_keys_leave_no_multiprocessor_idle(queries: int, programs: int) -> None:
+    """Of 132: the bytes of keys that hold their values count once, and programs have 64 rows."""
+    step = next(step for _, step in Cached(8, 128, queries, 8192, 576, latent=512).build(WITH_WGMMA).plan.walk())
+    assert step.grid == programs

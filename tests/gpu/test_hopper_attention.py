@@ -122,7 +122,7 @@ WIDE = Attention(1, 1, 100, 150, 64, values=512)
 @pytest.fixture
 def keys_in_one_part(monkeypatch):
     """Few programs would have parts."""
-    monkeypatch.setattr(graph_passes, "key_parts", lambda _machine: lambda _heads, _rows, keys, _nbytes: keys)
+    monkeypatch.setattr(graph_passes, "key_parts", lambda _machine: lambda _heads, _rows, keys, *_: keys)
 
 
 @pytest.mark.some(3)

@@ -32,8 +32,8 @@ from graphfuse.ir.core import Func, Value, remade, tensor_of
 from graphfuse.ir.types import BF16, F16, F32, I64
 from graphfuse.symbolic import bounds, product, static
 
-KeyParts = Callable[[int, int, int, int], int]
-"""Heads of keys, rows of queries of each, keys, and bytes of a key and its value: keys of a part."""
+KeyParts = Callable[[int, int, int, int, int], int]
+"""Heads of keys, rows of queries of each, keys, bytes of a key and its value, elements of a value: keys of a part."""
 
 
 def keys_in_parts(func: Func, key_parts: KeyParts) -> Func:
@@ -46,11 +46,22 @@ def keys_in_parts(func: Func, key_parts: KeyParts) -> Func:
             return None
         heads = bounds(product(old.shape[:-1]), func.ranges)[1] // static(rows)
         elements = [bounds(product(tensor_of(v).shape), func.ranges)[1] for v in (old.keys, old.values)]
-        nbytes = tensor_of(old.keys).elem.bytes * sum(elements) // max(1, heads * keys)
-        part = key_parts(heads, static(rows), keys, nbytes)
+        values = elements[1] // max(1, heads * keys)
+        nbytes = tensor_of(old.keys).elem.bytes * sum(elements[: 1 if _is_latent(old) else 2]) // max(1, heads * keys)
+        part = key_parts(heads, static(rows), keys, nbytes, values)
         return _Parts(found, old, softmax, part).result() if part < keys else None
 
     return made_again(func, make)
+
+
+def _is_latent(old: Factors) -> bool:
+    """Whether values are a part of the keys."""
+    keys, values = old.keys, old.values
+    while keys.op is not None and keys.op.kind is graph.reshape:
+        keys = keys.op.operands[0]
+    while values != keys and values.op is not None and values.op.kind in (graph.slice_, graph.reshape):
+        values = values.op.operands[0]
+    return values == keys
 
 
 def _softmax(found: Attention) -> Softmax | None:

@@ -11,6 +11,8 @@ the layout that a factor needs. Iteration j of a consumer:
 so that exponentials of one warpgroup run beside its own second product and beside the products of the other. The first
 block's scores are made before the loops, the last block's product with the values after them. Where the first loop may
 not run at all, the program asks which loop the first block is of, and whether there is one.
+
+Results that are too wide for a warpgroup are those of `attention_sides.py`.
 """
 
 from __future__ import annotations

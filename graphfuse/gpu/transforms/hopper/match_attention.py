@@ -7,7 +7,7 @@
         acc = dot(p, load_box, acc * exp(...))
 
 Several such loops may follow each other, each carrying on what the one before has. m and l have one dim, or a second
-one of 1.
+one of 1. The values may be a part of the keys: the same elements of the same memory.
 """
 
 from __future__ import annotations
