@@ -133,7 +133,7 @@ def keys_in_one_part(monkeypatch):
         replace(WIDE, depth=512, elem="bf16"),
         replace(WIDE, values=384, heads=2, layout="bshd"),
         replace(WIDE, queries=90, keys=130, causal=True, symbolic=True),
-        replace(WIDE, queries=150, keys=100, causal=True),
+        replace(WIDE, queries=200, keys=100, causal=True),
         replace(WIDE, batch=2, padding=True),
         replace(WIDE, values=600),
     ],
@@ -141,10 +141,18 @@ def keys_in_one_part(monkeypatch):
 )
 def test_two_warpgroups_share_wide_results(attention):
     """The second one has its half of the columns from what the first sends it; the loops may not run at all."""
-    check(attention, rows=64, turns=False)
+    check(attention)
     roles = transformed(compiled(attention)[0], TARGET)
     (op,) = [op for op in roles.walk() if op.kind is gpu.warp_specialize]
     assert op.attrs["warps"] == (4, 4, 4)
+
+
+@pytest.mark.some(1)
+@pytest.mark.usefixtures("keys_in_one_part")
+@pytest.mark.parametrize("keys", [40, 100, 150])
+def test_rings_go_on_from_one_wide_result_to_the_next(keys):
+    """What the first sends for a tile's only block waits for what the second has read of the tile before."""
+    check(replace(WIDE, queries=64, keys=keys, heads=7), {"persistent": 1})
 
 
 @pytest.mark.usefixtures("keys_in_one_part")
