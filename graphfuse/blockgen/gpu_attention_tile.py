@@ -88,7 +88,7 @@ def tiles_of_sides(depth: int, apart: int, machine: Machine) -> list[AttentionTi
     """
     every = [AttentionTile(WARPGROUP_ROWS, n) for n in SHARED_KEYS]
     in_blocks = {t.keys: 2 * t.keys * (depth + apart) + t.rows * t.keys for t in every}
-    return [t for t in every if 2 * (t.rows * depth + in_blocks[t.keys]) + 2 * BARRIERS <= machine.shared_bytes][:1]
+    return [t for t in every if 2 * (t.rows * depth + in_blocks[t.keys]) + 3 * BARRIERS <= machine.shared_bytes][:1]
 
 
 def _tiles(depth: int, values: int, rows: int, keys: int, heads: int, machine: Machine) -> list[AttentionTile]:

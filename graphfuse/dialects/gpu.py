@@ -423,12 +423,14 @@ def load_shared(
 
 @opdef("gpu.store_shared")
 def store_shared(ring: Type, slot: Type, value: Type) -> tuple[Type, ...]:
-    """Write a tile to buffer number `slot`. Who waits for a barrier at which these threads arrive later may read it.
+    """Write a tile, or the words that `pack` makes of one, to buffer number `slot`.
 
-    In a buffer with a swizzle, so may `wgmma`.
+    Who waits for a barrier at which these threads arrive later may read it; in a buffer with a swizzle, so may `wgmma`.
     """
     to = _shared(ring, "operand 0")
-    if not isinstance(value, Tile) or slot != I64 or value.shape != to.shape[1:] or value.elem != to.elem:
+    *rows, columns = to.shape[1:]
+    wanted = [((*rows, columns), to.elem), *([((*rows, columns // 2), I32)] if to.elem.bits == 16 else [])]
+    if not isinstance(value, Tile) or slot != I64 or (value.shape, value.elem) not in wanted:
         raise VerifyError(f"cannot store {value} in {to} at {slot}")
     return ()
 

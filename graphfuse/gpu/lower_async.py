@@ -125,11 +125,11 @@ def lower_load_shared(kernel: Kernel, op: Op) -> None:
 def lower_store_shared(kernel: Kernel, op: Op) -> None:
     """In vectors, by one of the threads that have an element; then in order before what `wgmma` reads."""
     tile, (type_, base) = kernel.tile(op.operands[2]), _slot_address(kernel, *op.operands[:2])
-    distinct = tile.layout.distinct_registers()
+    distinct, size = tile.layout.distinct_registers(), tile.elem.bytes
     values = [tile.vectors[r] for r in holding(distinct, tile.layout)]
     start = kernel.text.pure(SHARED, f"inttoptr {base} to {SHARED}", base)
-    access = bank_conflicts(memory_layout(type_), distinct, type_.elem.bytes)
-    store_shared(kernel, start, access, values, type_.elem.bytes, kernel.owns(distinct))
+    memory = memory_layout(Buffer((1, *tile_of(op.operands[2]).shape), tile.elem, type_.swizzle))
+    store_shared(kernel, start, bank_conflicts(memory, distinct, size), values, size, kernel.owns(distinct))
     if type_.swizzle:
         kernel.assembly("fence.proxy.async.shared::cta;")
 

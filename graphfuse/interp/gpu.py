@@ -117,6 +117,8 @@ def _load_shared(context: Context, op: Op, ring: Pointer, slot: Array) -> Array:
 
 def _store_shared(_: Context, _op: Op, ring: Pointer, slot: Array, value: Array) -> None:
     assert ring.written is not None
+    words = value.shape != ring.array.shape[1:]
+    value = np.ascontiguousarray(value).view(ring.array.dtype) if words else value
     ring.array[int(slot)], ring.written[int(slot)] = value, True
 
 

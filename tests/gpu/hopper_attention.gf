@@ -711,6 +711,7 @@ func @latent(%in0: ptr<f16>, %in1: ptr<f16>, %out0: ptr<f16>) {flops = 17825792,
   %p = gpu.shared_alloc() {elem = f16, shape = [1, 64, 64], swizzle = 128} : shared<1x64x64xf16, swizzle 128>
   %rows = gpu.shared_alloc() {elem = f32, shape = [3, 64, 1]} : shared<3x64x1xf32>
   %sent = gpu.barriers() {arrivals = 4, count = 2} : shared<2xi64>
+  %turn = gpu.barriers() {arrivals = 4, count = 2} : shared<2xi64>
   gpu.warp_specialize() {groups = [1, 1, 1], registers = [240, 240, 24], single = [2], warps = [4, 4, 4]} do (%group: i64) {
     %slot = block.const() {elem = i32, value = 0} : i32
     %v113, %v114, %v115 = gpu.for_tiles(%group, %slot, %slot, %slot) {tiles = 1} do (%program: i64, %slot_0: i32, %slot_1: i32, %slot_2: i32) {
@@ -718,14 +719,14 @@ func @latent(%in0: ptr<f16>, %in1: ptr<f16>, %out0: ptr<f16>) {flops = 17825792,
       %v1 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 0.0} : tile<64x1xf32, #l0>
       gpu.wait(%full, %slot_0)
       %scores = gpu.undefined() {elem = f32, layout = #l1, shape = [64, 64]} : tile<64x64xf32, #l1>
-      %v2 = block.const() {elem = bool, value = false} : bool
       gpu.wait(%full_0, %slot_1)
+      %v2 = block.const() {elem = bool, value = false} : bool
       %v3 = gpu.wgmma(%queries, %keys, %slot_1, %scores, %v2, %slot_0) {transpose_a = false, transpose_b = true} : tile<64x64xf32, #l1>
-      %v4 = block.const() {elem = bool, value = true} : bool
       gpu.wait(%full_2, %slot_1)
+      %v4 = block.const() {elem = bool, value = true} : bool
       %v5 = gpu.wgmma(%queries_1, %keys_1, %slot_1, %v3, %v4, %slot_0) {transpose_a = false, transpose_b = true} : tile<64x64xf32, #l1>
-      %v6 = block.const() {elem = bool, value = true} : bool
       gpu.wait(%full_1, %slot_1)
+      %v6 = block.const() {elem = bool, value = true} : bool
       %v7 = gpu.wgmma(%queries_0, %keys_0, %slot_1, %v5, %v6, %slot_0) {transpose_a = false, transpose_b = true} : tile<64x64xf32, #l1>
       %v8 = gpu.wgmma_wait(%v7) : tile<64x64xf32, #l1>
       gpu.arrive(%empty_2, %slot_1)
@@ -755,49 +756,49 @@ func @latent(%in0: ptr<f16>, %in1: ptr<f16>, %out0: ptr<f16>) {flops = 17825792,
       %v32 = block.reduce(%v31) {axis = 1, kind = "sum"} : tile<64xf32, #l2>
       %v33 = block.reshape(%v32) {shape = [64, 1]} : tile<64x1xf32, #l0>
       %v34 = block.add(%v26, %v33) : tile<64x1xf32, #l0>
-      %v35 = block.const() {elem = i64, value = 3} : i64
-      %v36 = gpu.advance(%slot_2, %v35) {size = 2} : i32
-      gpu.wait(%empty_1, %v36)
-      %v37 = block.const() {elem = i64, value = 0} : i64
-      %v38 = block.cast(%v31) {to = f16} : tile<64x64xf16, #l1>
-      gpu.store_shared(%p, %v37, %v38)
-      %v39 = block.const() {elem = i64, value = 0} : i64
-      gpu.store_shared(%rows, %v39, %v25)
-      %v40 = block.const() {elem = i64, value = 1} : i64
-      gpu.store_shared(%rows, %v40, %v13)
-      %v41 = block.const() {elem = i64, value = 2} : i64
-      gpu.store_shared(%rows, %v41, %v34)
       %p_0 = gpu.pack(%v31) {elem = f16} : tile<64x32xi32, #l3>
       %acc = gpu.undefined() {elem = f32, layout = #l4, shape = [64, 256]} : tile<64x256xf32, #l4>
       %keep = block.const() {elem = bool, value = false} : bool
-      %v42 = block.const() {elem = i64, value = 0} : i64
-      %v43 = block.const() {elem = i64, value = 1} : i64
-      %v44 = block.add(%v42, %v43) : i64
-      %v45 = block.const() {elem = i64, value = 2} : i64
-      %v46 = block.lt(%v42, %v45) : bool
-      %v96, %v97, %v98, %v99, %v100, %v101, %v102 = for(%v44, %v45, %v9, %slot_2, %keep, %p_0, %acc, %v13, %v34) do (%block: i64, %v47: i32, %slot_3: i32, %keep_0: bool, %p_1: tile<64x32xi32, #l3>, %acc_0: tile<64x256xf32, #l4>, %v48: tile<64x1xf32, #l0>, %v49: tile<64x1xf32, #l0>) {
+      %v35 = block.const() {elem = i64, value = 0} : i64
+      %v36 = block.const() {elem = i64, value = 1} : i64
+      %v37 = block.add(%v35, %v36) : i64
+      %v38 = block.const() {elem = i64, value = 2} : i64
+      %v39 = block.lt(%v35, %v38) : bool
+      %v89, %v90, %v91, %v92, %v93, %v94, %v95, %v96 = for(%v37, %v38, %v9, %slot_2, %keep, %p_0, %acc, %v13, %v34, %v25) do (%block: i64, %v40: i32, %slot_3: i32, %keep_0: bool, %p_1: tile<64x32xi32, #l3>, %acc_0: tile<64x256xf32, #l4>, %v41: tile<64x1xf32, #l0>, %v42: tile<64x1xf32, #l0>, %v43: tile<64x1xf32, #l0>) {
         gpu.wait(%full_0, %slot_3)
-        %v50 = gpu.wgmma(%p_1, %keys, %slot_3, %acc_0, %keep_0) {transpose_b = false} : tile<64x256xf32, #l4>
+        %v44 = gpu.wgmma(%p_1, %keys, %slot_3, %acc_0, %keep_0) {transpose_b = false} : tile<64x256xf32, #l4>
         %scores_0 = gpu.undefined() {elem = f32, layout = #l1, shape = [64, 64]} : tile<64x64xf32, #l1>
-        %v51 = block.const() {elem = bool, value = false} : bool
-        gpu.wait(%full_0, %v47)
-        %v52 = gpu.wgmma(%queries, %keys, %v47, %scores_0, %v51, %slot_0) {transpose_a = false, transpose_b = true} : tile<64x64xf32, #l1>
-        %v53 = block.const() {elem = bool, value = true} : bool
-        gpu.wait(%full_2, %v47)
-        %v54 = gpu.wgmma(%queries_1, %keys_1, %v47, %v52, %v53, %slot_0) {transpose_a = false, transpose_b = true} : tile<64x64xf32, #l1>
-        %v55 = block.const() {elem = bool, value = true} : bool
-        gpu.wait(%full_1, %v47)
-        %v56 = gpu.wgmma(%queries_0, %keys_0, %v47, %v54, %v55, %slot_0) {transpose_a = false, transpose_b = true} : tile<64x64xf32, #l1>
-        %v57 = gpu.wgmma_wait(%v50) {pending = 3} : tile<64x256xf32, #l4>
-        gpu.arrive(%empty_0, %slot_3) {every_warp = true}
-        %v58 = gpu.wgmma_wait(%v56) : tile<64x64xf32, #l1>
-        gpu.arrive(%empty_2, %v47)
+        gpu.wait(%full_0, %v40)
+        %v45 = block.const() {elem = bool, value = false} : bool
+        %v46 = gpu.wgmma(%queries, %keys, %v40, %scores_0, %v45, %slot_0) {transpose_a = false, transpose_b = true} : tile<64x64xf32, #l1>
+        gpu.wait(%full_2, %v40)
+        %v47 = block.const() {elem = bool, value = true} : bool
+        %v48 = gpu.wgmma(%queries_1, %keys_1, %v40, %v46, %v47, %slot_0) {transpose_a = false, transpose_b = true} : tile<64x64xf32, #l1>
+        %v49 = block.const() {elem = i64, value = 3} : i64
+        %v50 = gpu.advance(%slot_3, %v49) {size = 2} : i32
+        gpu.wait(%empty_1, %v50)
+        %v51 = block.const() {elem = i64, value = 0} : i64
+        gpu.store_shared(%p, %v51, %p_1)
+        %v52 = block.const() {elem = i64, value = 0} : i64
+        gpu.store_shared(%rows, %v52, %v41)
+        %v53 = block.const() {elem = i64, value = 1} : i64
+        gpu.store_shared(%rows, %v53, %v42)
+        %v54 = block.const() {elem = i64, value = 2} : i64
+        gpu.store_shared(%rows, %v54, %v43)
         gpu.arrive(%sent, %slot_3) {every_warp = true}
+        %v55 = gpu.wgmma_wait(%v44) {pending = 2} : tile<64x256xf32, #l4>
+        gpu.arrive(%empty_0, %slot_3) {every_warp = true}
+        gpu.wait(%full_1, %v40)
+        %v56 = block.const() {elem = bool, value = true} : bool
+        %v57 = gpu.wgmma(%queries_0, %keys_0, %v40, %v48, %v56, %slot_0) {transpose_a = false, transpose_b = true} : tile<64x64xf32, #l1>
+        %v58 = gpu.wgmma_wait(%v57) : tile<64x64xf32, #l1>
+        gpu.arrive(%turn, %slot_3) {every_warp = true}
+        gpu.arrive(%empty_2, %v40)
         %v59 = block.reduce(%v58) {axis = 1, kind = "max"} : tile<64xf32, #l2>
         %v60 = block.reshape(%v59) {shape = [64, 1]} : tile<64x1xf32, #l0>
-        %v61 = block.max(%v48, %v60) : tile<64x1xf32, #l0>
+        %v61 = block.max(%v41, %v60) : tile<64x1xf32, #l0>
         %v62 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 0.041666666666666664} : tile<64x1xf32, #l0>
-        %v63 = block.mul(%v48, %v62) : tile<64x1xf32, #l0>
+        %v63 = block.mul(%v41, %v62) : tile<64x1xf32, #l0>
         %v64 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 1.4426950408889634} : tile<64x1xf32, #l0>
         %v65 = block.mul(%v63, %v64) : tile<64x1xf32, #l0>
         %v66 = block.mul(%v61, %v62) : tile<64x1xf32, #l0>
@@ -808,7 +809,7 @@ func @latent(%in0: ptr<f16>, %in1: ptr<f16>, %out0: ptr<f16>) {flops = 17825792,
         %v71 = block.mul(%v70, %v64) : tile<64x1xf32, #l0>
         %v72 = block.sub(%v65, %v71) : tile<64x1xf32, #l0>
         %v73 = gpu.short(%v72) {function = "exp2"} : tile<64x1xf32, #l0>
-        %v74 = block.mul(%v49, %v73) : tile<64x1xf32, #l0>
+        %v74 = block.mul(%v42, %v73) : tile<64x1xf32, #l0>
         %v75 = block.const() {elem = f32, layout = #l1, shape = [64, 64], value = 0.06011229337037347} : tile<64x64xf32, #l1>
         %v76 = block.neg(%v71) : tile<64x1xf32, #l0>
         %v77 = block.broadcast(%v76) {layout = #l1, shape = [64, 64]} : tile<64x64xf32, #l1>
@@ -817,44 +818,44 @@ func @latent(%in0: ptr<f16>, %in1: ptr<f16>, %out0: ptr<f16>) {flops = 17825792,
         %v80 = block.reduce(%v79) {axis = 1, kind = "sum"} : tile<64xf32, #l2>
         %v81 = block.reshape(%v80) {shape = [64, 1]} : tile<64x1xf32, #l0>
         %v82 = block.add(%v74, %v81) : tile<64x1xf32, #l0>
-        %v83 = gpu.part(%v57) {layout = #l4, start = [0, 0]} : tile<64x256xf32, #l4>
+        %v83 = gpu.part(%v55) {layout = #l4, start = [0, 0]} : tile<64x256xf32, #l4>
         %v84 = block.broadcast(%v73) {layout = #l4, shape = [64, 256]} : tile<64x256xf32, #l4>
         %v85 = block.mul(%v83, %v84) : tile<64x256xf32, #l4>
-        %v86 = gpu.advance(%slot_3) {size = 2} : i32
-        %v87 = block.const() {elem = i64, value = 3} : i64
-        %v88 = gpu.advance(%v86, %v87) {size = 2} : i32
-        gpu.wait(%empty_1, %v88)
-        %v89 = block.const() {elem = i64, value = 0} : i64
-        %v90 = block.cast(%v79) {to = f16} : tile<64x64xf16, #l1>
-        gpu.store_shared(%p, %v89, %v90)
-        %v91 = block.const() {elem = i64, value = 0} : i64
-        gpu.store_shared(%rows, %v91, %v73)
-        %v92 = block.const() {elem = i64, value = 1} : i64
-        gpu.store_shared(%rows, %v92, %v61)
-        %v93 = block.const() {elem = i64, value = 2} : i64
-        gpu.store_shared(%rows, %v93, %v82)
         %p_2 = gpu.pack(%v79) {elem = f16} : tile<64x32xi32, #l3>
-        %v94 = gpu.advance(%v47) {size = 2} : i32
-        %v95 = block.const() {elem = bool, value = true} : bool
-        yield(%v94, %v86, %v95, %p_2, %v85, %v61, %v82)
-      } : i32, i32, bool, tile<64x32xi32, #l3>, tile<64x256xf32, #l4>, tile<64x1xf32, #l0>, tile<64x1xf32, #l0>
-      gpu.wait(%full_0, %v97)
-      %v103 = gpu.wgmma(%v99, %keys, %v97, %v100, %v98) {transpose_b = false} : tile<64x256xf32, #l4>
-      gpu.arrive(%sent, %v97) {every_warp = true}
-      %v104 = gpu.wgmma_wait(%v103) {fence = true} : tile<64x256xf32, #l4>
-      gpu.arrive(%empty_0, %v97) {every_warp = true}
-      %v105 = gpu.advance(%v97) {size = 2} : i32
+        %v86 = gpu.advance(%v40) {size = 2} : i32
+        %v87 = gpu.advance(%slot_3) {size = 2} : i32
+        %v88 = block.const() {elem = bool, value = true} : bool
+        yield(%v86, %v87, %v88, %p_2, %v85, %v61, %v82, %v73)
+      } : i32, i32, bool, tile<64x32xi32, #l3>, tile<64x256xf32, #l4>, tile<64x1xf32, #l0>, tile<64x1xf32, #l0>, tile<64x1xf32, #l0>
+      gpu.wait(%full_0, %v90)
+      %v97 = gpu.wgmma(%v92, %keys, %v90, %v93, %v91) {transpose_b = false} : tile<64x256xf32, #l4>
+      %v98 = block.const() {elem = i64, value = 3} : i64
+      %v99 = gpu.advance(%v90, %v98) {size = 2} : i32
+      gpu.wait(%empty_1, %v99)
+      %v100 = block.const() {elem = i64, value = 0} : i64
+      gpu.store_shared(%p, %v100, %v92)
+      %v101 = block.const() {elem = i64, value = 0} : i64
+      gpu.store_shared(%rows, %v101, %v94)
+      %v102 = block.const() {elem = i64, value = 1} : i64
+      gpu.store_shared(%rows, %v102, %v95)
+      %v103 = block.const() {elem = i64, value = 2} : i64
+      gpu.store_shared(%rows, %v103, %v96)
+      gpu.arrive(%sent, %v90) {every_warp = true}
+      gpu.arrive(%turn, %v90) {every_warp = true}
+      %v104 = gpu.wgmma_wait(%v97) {fence = true} : tile<64x256xf32, #l4>
+      gpu.arrive(%empty_0, %v90) {every_warp = true}
+      %v105 = gpu.advance(%v90) {size = 2} : i32
       gpu.arrive(%empty, %slot_0)
       %v106 = gpu.part(%v104) {layout = #l4, start = [0, 0]} : tile<64x256xf32, #l4>
       %v107 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 1.0} : tile<64x1xf32, #l0>
-      %v108 = block.div(%v107, %v102) : tile<64x1xf32, #l0>
+      %v108 = block.div(%v107, %v95) : tile<64x1xf32, #l0>
       %v109 = block.broadcast(%v108) {layout = #l4, shape = [64, 256]} : tile<64x256xf32, #l4>
       %v110 = block.mul(%v106, %v109) : tile<64x256xf32, #l4>
       %v111 = block.cast(%v110) {to = f16} : tile<64x256xf16, #l4>
       %seven = block.const() {elem = i64, value = 7} : i64
-      block.store_view(%out0, %v42, %v111, %seven) {limited = [0], strides = [512, 1]}
+      block.store_view(%out0, %v35, %v111, %seven) {limited = [0], strides = [512, 1]}
       %v112 = gpu.advance(%slot_0) {size = 1} : i32
-      yield(%v112, %v96, %v105)
+      yield(%v112, %v89, %v105)
     } : i32, i32, i32
     yield()
   } do (%group_0: i64) {
@@ -874,16 +875,17 @@ func @latent(%in0: ptr<f16>, %in1: ptr<f16>, %out0: ptr<f16>) {flops = 17825792,
         %v126 = block.const() {elem = i64, value = 2} : i64
         %v127 = gpu.load_shared(%rows, %v126) {layout = #l0} : tile<64x1xf32, #l0>
         %v128 = gpu.part(%acc_2) {layout = #l4, start = [0, 0]} : tile<64x256xf32, #l4>
-        %v129 = block.broadcast(%v123) {layout = #l4, shape = [64, 256]} : tile<64x256xf32, #l4>
+        %v129 = block.broadcast(%v127) {layout = #l4, shape = [64, 256]} : tile<64x256xf32, #l4>
         %v130 = block.mul(%v128, %v129) : tile<64x256xf32, #l4>
         gpu.wait(%full_1, %slot_6)
+        gpu.wait(%turn, %slot_6)
         %v131 = block.const() {elem = bool, value = true} : bool
         %v132 = block.const() {elem = i32, value = 0} : i32
         %v133 = gpu.wgmma(%p, %keys_0, %slot_6, %v130, %v131, %v132) {transpose_b = false} : tile<64x256xf32, #l4>
         %v134 = gpu.wgmma_wait(%v133) {fence = true} : tile<64x256xf32, #l4>
         gpu.arrive(%empty_1, %slot_6) {every_warp = true}
         %v135 = gpu.advance(%slot_6) {size = 2} : i32
-        yield(%v135, %v134, %v125, %v127)
+        yield(%v135, %v134, %v123, %v125)
       } : i32, tile<64x256xf32, #l4>, tile<64x1xf32, #l0>, tile<64x1xf32, #l0>
       %v140 = gpu.part(%v137) {layout = #l4, start = [0, 0]} : tile<64x256xf32, #l4>
       %v141 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 1.0} : tile<64x1xf32, #l0>
@@ -968,6 +970,7 @@ func @wide(%in0: ptr<f16>, %in1: ptr<f16>, %in2: ptr<f16>, %out0: ptr<f16>) {flo
   %p = gpu.shared_alloc() {elem = f16, shape = [1, 64, 32], swizzle = 64} : shared<1x64x32xf16, swizzle 64>
   %rows = gpu.shared_alloc() {elem = f32, shape = [3, 64, 1]} : shared<3x64x1xf32>
   %sent = gpu.barriers() {arrivals = 4, count = 2} : shared<2xi64>
+  %turn = gpu.barriers() {arrivals = 4, count = 2} : shared<2xi64>
   gpu.warp_specialize() {groups = [1, 1, 1], registers = [240, 240, 24], single = [2], warps = [4, 4, 4]} do (%group: i64) {
     %slot = block.const() {elem = i32, value = 0} : i32
     %v109, %v110, %v111 = gpu.for_tiles(%group, %slot, %slot, %slot) {tiles = 1} do (%program: i64, %slot_0: i32, %slot_1: i32, %slot_2: i32) {
@@ -975,11 +978,11 @@ func @wide(%in0: ptr<f16>, %in1: ptr<f16>, %in2: ptr<f16>, %out0: ptr<f16>) {flo
       %v1 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 0.0} : tile<64x1xf32, #l0>
       gpu.wait(%full, %slot_0)
       %scores = gpu.undefined() {elem = f32, layout = #l1, shape = [64, 32]} : tile<64x32xf32, #l1>
-      %v2 = block.const() {elem = bool, value = false} : bool
       gpu.wait(%full_0, %slot_1)
+      %v2 = block.const() {elem = bool, value = false} : bool
       %v3 = gpu.wgmma(%queries, %keys, %slot_1, %scores, %v2, %slot_0) {transpose_a = false, transpose_b = true} : tile<64x32xf32, #l1>
-      %v4 = block.const() {elem = bool, value = true} : bool
       gpu.wait(%full_1, %slot_1)
+      %v4 = block.const() {elem = bool, value = true} : bool
       %v5 = gpu.wgmma(%queries_0, %keys_0, %slot_1, %v3, %v4, %slot_0) {transpose_a = false, transpose_b = true} : tile<64x32xf32, #l1>
       %v6 = gpu.wgmma_wait(%v5) : tile<64x32xf32, #l1>
       gpu.arrive(%empty_0, %slot_1)
@@ -1010,47 +1013,47 @@ func @wide(%in0: ptr<f16>, %in1: ptr<f16>, %in2: ptr<f16>, %out0: ptr<f16>) {flo
       %v30 = block.reduce(%v29) {axis = 1, kind = "sum"} : tile<64xf32, #l2>
       %v31 = block.reshape(%v30) {shape = [64, 1]} : tile<64x1xf32, #l0>
       %v32 = block.add(%v24, %v31) : tile<64x1xf32, #l0>
-      %v33 = block.const() {elem = i64, value = 3} : i64
-      %v34 = gpu.advance(%slot_2, %v33) {size = 2} : i32
-      gpu.wait(%empty_3, %v34)
-      %v35 = block.const() {elem = i64, value = 0} : i64
-      %v36 = block.cast(%v29) {to = f16} : tile<64x32xf16, #l1>
-      gpu.store_shared(%p, %v35, %v36)
-      %v37 = block.const() {elem = i64, value = 0} : i64
-      gpu.store_shared(%rows, %v37, %v23)
-      %v38 = block.const() {elem = i64, value = 1} : i64
-      gpu.store_shared(%rows, %v38, %v11)
-      %v39 = block.const() {elem = i64, value = 2} : i64
-      gpu.store_shared(%rows, %v39, %v32)
       %p_0 = gpu.pack(%v29) {elem = f16} : tile<64x16xi32, #l3>
       %acc = gpu.undefined() {elem = f32, layout = #l4, shape = [64, 256]} : tile<64x256xf32, #l4>
       %keep = block.const() {elem = bool, value = false} : bool
-      %v40 = block.const() {elem = i64, value = 0} : i64
-      %v41 = block.const() {elem = i64, value = 1} : i64
-      %v42 = block.add(%v40, %v41) : i64
-      %v43 = block.const() {elem = i64, value = 4} : i64
-      %v44 = block.lt(%v40, %v43) : bool
-      %v92, %v93, %v94, %v95, %v96, %v97, %v98 = for(%v42, %v43, %v7, %slot_2, %keep, %p_0, %acc, %v11, %v32) do (%block: i64, %v45: i32, %slot_3: i32, %keep_0: bool, %p_1: tile<64x16xi32, #l3>, %acc_0: tile<64x256xf32, #l4>, %v46: tile<64x1xf32, #l0>, %v47: tile<64x1xf32, #l0>) {
+      %v33 = block.const() {elem = i64, value = 0} : i64
+      %v34 = block.const() {elem = i64, value = 1} : i64
+      %v35 = block.add(%v33, %v34) : i64
+      %v36 = block.const() {elem = i64, value = 4} : i64
+      %v37 = block.lt(%v33, %v36) : bool
+      %v85, %v86, %v87, %v88, %v89, %v90, %v91, %v92 = for(%v35, %v36, %v7, %slot_2, %keep, %p_0, %acc, %v11, %v32, %v23) do (%block: i64, %v38: i32, %slot_3: i32, %keep_0: bool, %p_1: tile<64x16xi32, #l3>, %acc_0: tile<64x256xf32, #l4>, %v39: tile<64x1xf32, #l0>, %v40: tile<64x1xf32, #l0>, %v41: tile<64x1xf32, #l0>) {
         gpu.wait(%full_2, %slot_3)
-        %v48 = gpu.wgmma(%p_1, %values, %slot_3, %acc_0, %keep_0) {transpose_b = false} : tile<64x256xf32, #l4>
+        %v42 = gpu.wgmma(%p_1, %values, %slot_3, %acc_0, %keep_0) {transpose_b = false} : tile<64x256xf32, #l4>
         %scores_0 = gpu.undefined() {elem = f32, layout = #l1, shape = [64, 32]} : tile<64x32xf32, #l1>
-        %v49 = block.const() {elem = bool, value = false} : bool
-        gpu.wait(%full_0, %v45)
-        %v50 = gpu.wgmma(%queries, %keys, %v45, %scores_0, %v49, %slot_0) {transpose_a = false, transpose_b = true} : tile<64x32xf32, #l1>
-        %v51 = block.const() {elem = bool, value = true} : bool
-        gpu.wait(%full_1, %v45)
-        %v52 = gpu.wgmma(%queries_0, %keys_0, %v45, %v50, %v51, %slot_0) {transpose_a = false, transpose_b = true} : tile<64x32xf32, #l1>
-        %v53 = gpu.wgmma_wait(%v48) {pending = 2} : tile<64x256xf32, #l4>
-        gpu.arrive(%empty_2, %slot_3) {every_warp = true}
-        %v54 = gpu.wgmma_wait(%v52) : tile<64x32xf32, #l1>
-        gpu.arrive(%empty_0, %v45)
-        gpu.arrive(%empty_1, %v45)
+        gpu.wait(%full_0, %v38)
+        %v43 = block.const() {elem = bool, value = false} : bool
+        %v44 = gpu.wgmma(%queries, %keys, %v38, %scores_0, %v43, %slot_0) {transpose_a = false, transpose_b = true} : tile<64x32xf32, #l1>
+        %v45 = block.const() {elem = i64, value = 3} : i64
+        %v46 = gpu.advance(%slot_3, %v45) {size = 2} : i32
+        gpu.wait(%empty_3, %v46)
+        %v47 = block.const() {elem = i64, value = 0} : i64
+        gpu.store_shared(%p, %v47, %p_1)
+        %v48 = block.const() {elem = i64, value = 0} : i64
+        gpu.store_shared(%rows, %v48, %v39)
+        %v49 = block.const() {elem = i64, value = 1} : i64
+        gpu.store_shared(%rows, %v49, %v40)
+        %v50 = block.const() {elem = i64, value = 2} : i64
+        gpu.store_shared(%rows, %v50, %v41)
         gpu.arrive(%sent, %slot_3) {every_warp = true}
+        %v51 = gpu.wgmma_wait(%v42) {pending = 1} : tile<64x256xf32, #l4>
+        gpu.arrive(%empty_2, %slot_3) {every_warp = true}
+        gpu.wait(%full_1, %v38)
+        %v52 = block.const() {elem = bool, value = true} : bool
+        %v53 = gpu.wgmma(%queries_0, %keys_0, %v38, %v44, %v52, %slot_0) {transpose_a = false, transpose_b = true} : tile<64x32xf32, #l1>
+        %v54 = gpu.wgmma_wait(%v53) : tile<64x32xf32, #l1>
+        gpu.arrive(%turn, %slot_3) {every_warp = true}
+        gpu.arrive(%empty_0, %v38)
+        gpu.arrive(%empty_1, %v38)
         %v55 = block.reduce(%v54) {axis = 1, kind = "max"} : tile<64xf32, #l2>
         %v56 = block.reshape(%v55) {shape = [64, 1]} : tile<64x1xf32, #l0>
-        %v57 = block.max(%v46, %v56) : tile<64x1xf32, #l0>
+        %v57 = block.max(%v39, %v56) : tile<64x1xf32, #l0>
         %v58 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 0.04419417382415922} : tile<64x1xf32, #l0>
-        %v59 = block.mul(%v46, %v58) : tile<64x1xf32, #l0>
+        %v59 = block.mul(%v39, %v58) : tile<64x1xf32, #l0>
         %v60 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 1.4426950408889634} : tile<64x1xf32, #l0>
         %v61 = block.mul(%v59, %v60) : tile<64x1xf32, #l0>
         %v62 = block.mul(%v57, %v58) : tile<64x1xf32, #l0>
@@ -1061,7 +1064,7 @@ func @wide(%in0: ptr<f16>, %in1: ptr<f16>, %in2: ptr<f16>, %out0: ptr<f16>) {flo
         %v67 = block.mul(%v66, %v60) : tile<64x1xf32, #l0>
         %v68 = block.sub(%v61, %v67) : tile<64x1xf32, #l0>
         %v69 = gpu.short(%v68) {function = "exp2"} : tile<64x1xf32, #l0>
-        %v70 = block.mul(%v47, %v69) : tile<64x1xf32, #l0>
+        %v70 = block.mul(%v40, %v69) : tile<64x1xf32, #l0>
         %v71 = block.const() {elem = f32, layout = #l1, shape = [64, 32], value = 0.06375871541229934} : tile<64x32xf32, #l1>
         %v72 = block.neg(%v67) : tile<64x1xf32, #l0>
         %v73 = block.broadcast(%v72) {layout = #l1, shape = [64, 32]} : tile<64x32xf32, #l1>
@@ -1070,44 +1073,44 @@ func @wide(%in0: ptr<f16>, %in1: ptr<f16>, %in2: ptr<f16>, %out0: ptr<f16>) {flo
         %v76 = block.reduce(%v75) {axis = 1, kind = "sum"} : tile<64xf32, #l2>
         %v77 = block.reshape(%v76) {shape = [64, 1]} : tile<64x1xf32, #l0>
         %v78 = block.add(%v70, %v77) : tile<64x1xf32, #l0>
-        %v79 = gpu.part(%v53) {layout = #l4, start = [0, 0]} : tile<64x256xf32, #l4>
+        %v79 = gpu.part(%v51) {layout = #l4, start = [0, 0]} : tile<64x256xf32, #l4>
         %v80 = block.broadcast(%v69) {layout = #l4, shape = [64, 256]} : tile<64x256xf32, #l4>
         %v81 = block.mul(%v79, %v80) : tile<64x256xf32, #l4>
-        %v82 = gpu.advance(%slot_3) {size = 2} : i32
-        %v83 = block.const() {elem = i64, value = 3} : i64
-        %v84 = gpu.advance(%v82, %v83) {size = 2} : i32
-        gpu.wait(%empty_3, %v84)
-        %v85 = block.const() {elem = i64, value = 0} : i64
-        %v86 = block.cast(%v75) {to = f16} : tile<64x32xf16, #l1>
-        gpu.store_shared(%p, %v85, %v86)
-        %v87 = block.const() {elem = i64, value = 0} : i64
-        gpu.store_shared(%rows, %v87, %v69)
-        %v88 = block.const() {elem = i64, value = 1} : i64
-        gpu.store_shared(%rows, %v88, %v57)
-        %v89 = block.const() {elem = i64, value = 2} : i64
-        gpu.store_shared(%rows, %v89, %v78)
         %p_2 = gpu.pack(%v75) {elem = f16} : tile<64x16xi32, #l3>
-        %v90 = gpu.advance(%v45) {size = 2} : i32
-        %v91 = block.const() {elem = bool, value = true} : bool
-        yield(%v90, %v82, %v91, %p_2, %v81, %v57, %v78)
-      } : i32, i32, bool, tile<64x16xi32, #l3>, tile<64x256xf32, #l4>, tile<64x1xf32, #l0>, tile<64x1xf32, #l0>
-      gpu.wait(%full_2, %v93)
-      %v99 = gpu.wgmma(%v95, %values, %v93, %v96, %v94) {transpose_b = false} : tile<64x256xf32, #l4>
-      gpu.arrive(%sent, %v93) {every_warp = true}
-      %v100 = gpu.wgmma_wait(%v99) {fence = true} : tile<64x256xf32, #l4>
-      gpu.arrive(%empty_2, %v93) {every_warp = true}
-      %v101 = gpu.advance(%v93) {size = 2} : i32
+        %v82 = gpu.advance(%v38) {size = 2} : i32
+        %v83 = gpu.advance(%slot_3) {size = 2} : i32
+        %v84 = block.const() {elem = bool, value = true} : bool
+        yield(%v82, %v83, %v84, %p_2, %v81, %v57, %v78, %v69)
+      } : i32, i32, bool, tile<64x16xi32, #l3>, tile<64x256xf32, #l4>, tile<64x1xf32, #l0>, tile<64x1xf32, #l0>, tile<64x1xf32, #l0>
+      gpu.wait(%full_2, %v86)
+      %v93 = gpu.wgmma(%v88, %values, %v86, %v89, %v87) {transpose_b = false} : tile<64x256xf32, #l4>
+      %v94 = block.const() {elem = i64, value = 3} : i64
+      %v95 = gpu.advance(%v86, %v94) {size = 2} : i32
+      gpu.wait(%empty_3, %v95)
+      %v96 = block.const() {elem = i64, value = 0} : i64
+      gpu.store_shared(%p, %v96, %v88)
+      %v97 = block.const() {elem = i64, value = 0} : i64
+      gpu.store_shared(%rows, %v97, %v90)
+      %v98 = block.const() {elem = i64, value = 1} : i64
+      gpu.store_shared(%rows, %v98, %v91)
+      %v99 = block.const() {elem = i64, value = 2} : i64
+      gpu.store_shared(%rows, %v99, %v92)
+      gpu.arrive(%sent, %v86) {every_warp = true}
+      gpu.arrive(%turn, %v86) {every_warp = true}
+      %v100 = gpu.wgmma_wait(%v93) {fence = true} : tile<64x256xf32, #l4>
+      gpu.arrive(%empty_2, %v86) {every_warp = true}
+      %v101 = gpu.advance(%v86) {size = 2} : i32
       gpu.arrive(%empty, %slot_0)
       %v102 = gpu.part(%v100) {layout = #l4, start = [0, 0]} : tile<64x256xf32, #l4>
       %v103 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 1.0} : tile<64x1xf32, #l0>
-      %v104 = block.div(%v103, %v98) : tile<64x1xf32, #l0>
+      %v104 = block.div(%v103, %v91) : tile<64x1xf32, #l0>
       %v105 = block.broadcast(%v104) {layout = #l4, shape = [64, 256]} : tile<64x256xf32, #l4>
       %v106 = block.mul(%v102, %v105) : tile<64x256xf32, #l4>
       %v107 = block.cast(%v106) {to = f16} : tile<64x256xf16, #l4>
       %seven = block.const() {elem = i64, value = 7} : i64
-      block.store_view(%out0, %v40, %v107, %seven) {limited = [0], strides = [512, 1]}
+      block.store_view(%out0, %v33, %v107, %seven) {limited = [0], strides = [512, 1]}
       %v108 = gpu.advance(%slot_0) {size = 1} : i32
-      yield(%v108, %v92, %v101)
+      yield(%v108, %v85, %v101)
     } : i32, i32, i32
     yield()
   } do (%group_0: i64) {
@@ -1127,16 +1130,17 @@ func @wide(%in0: ptr<f16>, %in1: ptr<f16>, %in2: ptr<f16>, %out0: ptr<f16>) {flo
         %v122 = block.const() {elem = i64, value = 2} : i64
         %v123 = gpu.load_shared(%rows, %v122) {layout = #l0} : tile<64x1xf32, #l0>
         %v124 = gpu.part(%acc_2) {layout = #l4, start = [0, 0]} : tile<64x256xf32, #l4>
-        %v125 = block.broadcast(%v119) {layout = #l4, shape = [64, 256]} : tile<64x256xf32, #l4>
+        %v125 = block.broadcast(%v123) {layout = #l4, shape = [64, 256]} : tile<64x256xf32, #l4>
         %v126 = block.mul(%v124, %v125) : tile<64x256xf32, #l4>
         gpu.wait(%full_3, %slot_6)
+        gpu.wait(%turn, %slot_6)
         %v127 = block.const() {elem = bool, value = true} : bool
         %v128 = block.const() {elem = i32, value = 0} : i32
         %v129 = gpu.wgmma(%p, %values_0, %slot_6, %v126, %v127, %v128) {transpose_b = false} : tile<64x256xf32, #l4>
         %v130 = gpu.wgmma_wait(%v129) {fence = true} : tile<64x256xf32, #l4>
         gpu.arrive(%empty_3, %slot_6) {every_warp = true}
         %v131 = gpu.advance(%slot_6) {size = 2} : i32
-        yield(%v131, %v130, %v121, %v123)
+        yield(%v131, %v130, %v119, %v121)
       } : i32, tile<64x256xf32, #l4>, tile<64x1xf32, #l0>, tile<64x1xf32, #l0>
       %v136 = gpu.part(%v133) {layout = #l4, start = [0, 0]} : tile<64x256xf32, #l4>
       %v137 = block.const() {elem = f32, layout = #l0, shape = [64, 1], value = 1.0} : tile<64x1xf32, #l0>

@@ -188,11 +188,13 @@ class AttentionRoles(Roles[AttentionConfig]):
         """Once scores are made of them."""
         self.keys.hand_back(b, key)
 
-    def _send(self, b: Builder, phase: Phase, p: Value, rows: Sequence[Value], make: Remake, slot: Value) -> None:
-        """Give other warpgroups what the scores of the block in a slot have become."""
+    def _weights(self, make: Remake, phase: Phase) -> list[Value]:
+        """What goes on to the next block beside the rows, for others."""
+        del make, phase
+        return []
 
-    def _sent(self, b: Builder, slot: Value) -> None:
-        """They may read it."""
+    def _send(self, b: Builder, p: Value, rows: Sequence[Value], slot: Value) -> None:
+        """Give others what the last block's scores have become."""
 
     def _blocks(self, clones: Clones, rows: Sequence[Value], held: Value, slots: Sequence[Value]) -> list[Value]:
         """All blocks of keys, at least one: the slots after them, rows, and the result."""
@@ -203,7 +205,7 @@ class AttentionRoles(Roles[AttentionConfig]):
         scores = b.append(gpu.wgmma_wait.build([scores], {})).result
         self._hand_back_keys(b, key)
         key = self.keys.next(b, key)
-        p, *rows = self._first(clones, a.phases if not a.first_runs else a.phases[:1], rows, scores, value)
+        p, *rows = self._first(clones, a.phases if not a.first_runs else a.phases[:1], rows, scores)
         acc = b(gpu.undefined, shape=self.acc_layout.shape, elem=F32, layout=self.acc_layout, hint="acc")
         keep = b(block.const, value=False, elem=BOOL, hint="keep")
         state: Sequence[Value] = [key, value, keep, *turn, p, acc, *rows]
@@ -221,31 +223,28 @@ class AttentionRoles(Roles[AttentionConfig]):
         turn, (p, acc, *rows) = rest[: len(turn)], rest[len(turn) :]
         self.values.wait(b, value)
         acc = self._sum(b, p, value, acc, keep)
-        self._sent(b, value)
+        self._send(b, p, rows, value)
         acc = b.append(gpu.wgmma_wait.build([acc], {"fence": True})).result
         self.values.hand_back(b, value, every_warp=True)
-        return [key, self.values.next(b, value), *turn, *rows, acc]
+        return [key, self.values.next(b, value), *turn, *rows[: len(self.rows)], acc]
 
-    def _first(
-        self, clones: Clones, phases: Sequence[Phase], rows: Sequence[Value], scores: Value, slot: Value
-    ) -> Sequence[Value]:
+    def _first(self, clones: Clones, phases: Sequence[Phase], rows: Sequence[Value], scores: Value) -> Sequence[Value]:
         """Probabilities, as a factor, and rows of the first block, which is of the first of these loops that runs."""
         first, *others = phases
 
         def made(b: Builder) -> list[Value]:
             lower = clones.inside(b, {})(first.loop.operands[0])
-            inner = clones.inside(b, {first.counter: lower})
-            make = self._remake(inner, first, rows)
+            make = self._remake(clones.inside(b, {first.counter: lower}), first, rows)
             new, p = self._softmax(make, first, scores)
-            self._send(b, first, p, new, make, slot)
-            return [b(gpu.pack, p, elem=self.attention.elem, hint="p"), *new]
+            weights = self._weights(make, first)
+            return [b(gpu.pack, p, elem=self.attention.elem, hint="p"), *new, *weights]
 
         if not others:
             return made(clones.builder)
         then = Builder()
         then.op(control.yield_, *made(then))
         other = clones.inside(Builder(), {})
-        other.builder.op(control.yield_, *self._first(other, others, rows, scores, slot))
+        other.builder.op(control.yield_, *self._first(other, others, rows, scores))
         return self._choose(clones.builder, self._runs(clones, first), then, other.builder)
 
     def _runs(self, clones: Clones, phase: Phase) -> Value:

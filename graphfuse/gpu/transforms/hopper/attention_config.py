@@ -120,7 +120,7 @@ def _of_sides(func: Func, attention: Attention, resident: int) -> AttentionConfi
     if live > MOST_LIVE:
         raise Declined(f"{live} registers of a thread for scores and result")
     values = [attention.values_of(first, i) for i in range(sides) if attention.part_of_keys(i) is None]
-    rings = 2 * (1 + len(first.keys) + len(values)) + 1
+    rings = 2 * (1 + len(first.keys) + len(values)) + SIDES
     room = SHARED_BYTES - rings * BARRIERS - _room(attention, attention.query)
     sent = len(attention.weights(first)) + len(attention.inits) - 1
     room -= sum(-(-n // ALIGNMENT) * ALIGNMENT for n in (rows * keys * attention.elem.bytes, 4 * rows * sent))

@@ -5,9 +5,11 @@ with its own columns of the values: the first gives it the probabilities, and wh
 shared memory. Block j of the first, and what the second does beside it:
 
     begin acc += P(j - 1) V(j - 1); begin S = Q K(j)'
-    wait for acc and S; let the second begin
+    send P(j - 1) and the rows                              rescale acc
+    wait for acc, hand back what it was made of
+    begin S of the part of the keys that comes last
+    wait for S; it is the second's turn
     softmax of S, rescale acc                               acc += P(j - 1) V(j - 1), its own columns
-    wait for the second; send it P(j) and the rows
 
 so that the tensor cores have the second's product to do while the first is busy with the softmax. Nothing is computed
 twice, and no block of keys is wanted before the one before it is almost done: shared memory has room for two.
@@ -71,7 +73,9 @@ class SideRoles(AttentionRoles):
         self.sent_p = b(gpu.shared_alloc, shape=(1, rows, keys), elem=a.elem, swizzle=swizzle, hint="p")
         count = len(a.weights(a.phases[0])) + len(self.rows)
         self.sent_rows = b(gpu.shared_alloc, shape=(count, rows, 1), elem=F32, hint="rows")
-        self.sent = b(gpu.barriers, count=self.config.stages, arrivals=4, hint="sent")
+        self.sent, self.turn = (
+            b(gpu.barriers, count=self.config.stages, arrivals=4, hint=name) for name in ("sent", "turn")
+        )
 
     def consumers(self) -> Sequence[Callable[[Clones, Value], None]]:
         """Of both halves."""
@@ -111,56 +115,72 @@ class SideRoles(AttentionRoles):
         return b(block.const, value=0.0, elem=F32, shape=self.acc_layout.shape, layout=self.acc_layout, hint="acc")
 
     def _scores(self, b: Builder, query: Value, key: Value) -> Value:
-        type_, first = self.attention.score_type, self.attention.phases[0]
-        scores = b(gpu.undefined, shape=type_.shape, elem=type_.elem, layout=self.score_layout, hint="scores")
+        return self._add_scores(b, query, key, self.by_use)
+
+    def _add_scores(
+        self, b: Builder, query: Value, key: Value, parts: Sequence[int], scores: Value | None = None
+    ) -> Value:
+        """Begin Q K' of some parts, on top of the scores of others."""
+        type_, first, keep = self.attention.score_type, self.attention.phases[0], scores is not None
+        if scores is None:
+            scores = b(gpu.undefined, shape=type_.shape, elem=type_.elem, layout=self.score_layout, hint="scores")
         flags: dict[str, Attr] = {
             "transpose_a": self.attention.query[0].transposed,
             "transpose_b": first.keys[0].transposed,
         }
-        for i in self.by_use:
-            keep = b(block.const, value=i != self.by_use[0], elem=BOOL)
+        for i in parts:
             self.parts[i].wait(b, key)
-            operands = [self.queries.buffers[i], *self.parts[i].buffers, key, scores, keep, query]
-            scores = b.append(gpu.wgmma.build(operands, flags)).result
+            adds = b(block.const, value=keep, elem=BOOL)
+            operands = [self.queries.buffers[i], *self.parts[i].buffers, key, scores, adds, query]
+            scores, keep = b.append(gpu.wgmma.build(operands, flags)).result, True
         return scores
+
+    def _weights(self, make: Remake, phase: Phase) -> list[Value]:
+        return [make(w, self._row_layout(w)) for w in self.attention.weights(phase)]
 
     def _step(self, clones: Clones, carried: Sequence[Value], phase: Phase, query: Value) -> Sequence[Value]:
         b, a = clones.builder, self.attention
         key, value, keep, p, acc, *rows = carried
         self.values.wait(b, value)
         acc = self._sum(b, p, value, acc, keep)
-        scores = self._scores(b, query, key)
-        make = self._remake(clones, phase, rows)
+        early = self.by_use[:-1] or self.by_use
+        scores = self._add_scores(b, query, key, early)
+        self._send_all(b, p, rows, value)
+        make = self._remake(clones, phase, rows[: len(self.rows)])
         make.read_ahead(phase.probabilities, self.score_layout, self.config.read_ahead)
-        acc = b.append(gpu.wgmma_wait.build([acc], {"pending": len(self.parts)})).result
+        acc = b.append(gpu.wgmma_wait.build([acc], {"pending": len(early)})).result
         self.values.hand_back(b, value, every_warp=True)
+        scores = self._add_scores(b, query, key, self.by_use[len(early) :], scores)
         scores = b.append(gpu.wgmma_wait.build([scores], {})).result
+        self._arrive(b, self.turn, value)
         self._hand_back_keys(b, key)
-        self._sent(b, value)
         rows, p = self._softmax(make, phase, scores)
-        weights = {w: make(w, self._row_layout(w)) for w in a.weights(phase)}
-        columns = self._columns(clones, FIRST, (phase.carried[a.acc], acc), weights)
+        weights = self._weights(make, phase)
+        of_weights = dict(zip(a.weights(phase), weights, strict=True))
+        columns = self._columns(clones, FIRST, (phase.carried[a.acc], acc), of_weights)
         acc = columns.tile(phase.output.operands[2], (0, 1), self.acc_layout)
-        value = self.values.next(b, value)
-        self._send(b, phase, p, rows, make, value)
         p = b(gpu.pack, p, elem=a.elem, hint="p")
-        return [self.keys.next(b, key), value, b(block.const, value=True, elem=BOOL), p, acc, *rows]
+        slots = self.keys.next(b, key), self.values.next(b, value)
+        return [*slots, b(block.const, value=True, elem=BOOL), p, acc, *rows, *weights]
 
-    def _send(self, b: Builder, phase: Phase, p: Value, rows: Sequence[Value], make: Remake, slot: Value) -> None:
-        """Once the second has what it was sent before: it then hands back the slot of that block."""
-        stages, a = self.config.stages, self.attention
-        weights = [make(w, self._row_layout(w)) for w in a.weights(phase)]
-        back = b(block.const, value=2 * stages - 1, elem=I64)
-        b.op(gpu.wait, self.of_sides[SECOND].empty, b(gpu.advance, slot, back, size=stages))
-        b.op(gpu.store_shared, self.sent_p, self._number(b, 0), b(block.cast, p, to=a.elem))
-        for i, row in enumerate([*weights, *rows]):
+    def _send(self, b: Builder, p: Value, rows: Sequence[Value], slot: Value) -> None:
+        self._send_all(b, p, rows, slot)
+        self._arrive(b, self.turn, slot)
+
+    def _send_all(self, b: Builder, p: Value, rows: Sequence[Value], slot: Value) -> None:
+        """Once the second has read what it was sent before: it then hands back the slot of that block."""
+        back = b(block.const, value=2 * self.config.stages - 1, elem=I64)
+        b.op(gpu.wait, self.of_sides[SECOND].empty, b(gpu.advance, slot, back, size=self.config.stages))
+        b.op(gpu.store_shared, self.sent_p, self._number(b, 0), p)
+        for i, row in enumerate(rows):
             if block.elem_of(row.type) != F32:
                 raise Declined(f"rows of {row.type}")
             column = row if len(tile_of(row).shape) == 2 else b(block.reshape, row, shape=(tile_of(row).shape[0], 1))
             b.op(gpu.store_shared, self.sent_rows, self._number(b, i), column)
+        self._arrive(b, self.sent, slot)
 
-    def _sent(self, b: Builder, slot: Value) -> None:
-        b.append(gpu.arrive.build([self.sent, slot], {"every_warp": True}))
+    def _arrive(self, b: Builder, barriers: Value, slot: Value) -> None:
+        b.append(gpu.arrive.build([barriers, slot], {"every_warp": True}))
 
     def _number(self, b: Builder, value: int) -> Value:
         return b(block.const, value=value, elem=I64)
@@ -204,18 +224,20 @@ class SideRoles(AttentionRoles):
         b, a, ring = clones.builder, self.attention, self.of_sides[SECOND]
         slot, acc, *_ = carried
         b.op(gpu.wait, self.sent, slot)
-        weights, known = a.weights(phase), [phase.yielded[i] for i in self.rows]
-        got = [self._received(b, i, old) for i, old in enumerate([*weights, *known])]
-        of_weights = dict(zip(weights, got, strict=False))
+        weights, count = a.weights(phase), len(self.rows)
+        every = [*(phase.yielded[i] for i in self.rows), *weights]
+        got = [self._received(b, i, old) for i, old in enumerate(every)]
+        of_weights = dict(zip(weights, got[count:], strict=True))
         columns = self._columns(clones, SECOND, (phase.carried[a.acc], acc), of_weights)
         acc = columns.tile(phase.output.operands[2], (0, 1), self.acc_layout)
         ring.wait(b, slot)
+        b.op(gpu.wait, self.turn, slot)
         keep, zero = b(block.const, value=True, elem=BOOL), b(block.const, value=0, elem=I32)
         flags: dict[str, Attr] = {"transpose_b": phase.values.transposed}
         acc = b.append(gpu.wgmma.build([self.sent_p, *ring.buffers, slot, acc, keep, zero], flags)).result
         acc = b.append(gpu.wgmma_wait.build([acc], {"fence": True})).result
         ring.hand_back(b, slot, every_warp=True)
-        return [ring.next(b, slot), acc, *got[len(weights) :]]
+        return [ring.next(b, slot), acc, *got[:count]]
 
     def _received(self, b: Builder, number: int, old: Value) -> Value:
         """A tile of rows that was sent, as it was."""
