@@ -13,6 +13,9 @@ Where indices decide what a query may see (`gpu_mask.py`), blocks of keys that n
 visited. Those that some row does not see whole come first, then the others without the mask. Programs that visit most
 blocks begin first, as far as the keys and values of their heads fit into the cache together. Probabilities that are
 rounded to halves are computed as 2^(y scale log2(e) - m log2(e)), one rounding off the scores as they were.
+
+A program makes up to 256 columns of the result, or 512 where two warpgroups share them and shared memory has room: keys
+that hold the values, as in latent attention, take it once.
 """
 
 from __future__ import annotations
