@@ -12,8 +12,8 @@ becomes, for parts of 512 keys,
     %y = sum of %w * %o / sum of %w over the parts, where %w = %l * exp(%m - the largest %m)
 
 (Dao et al., Flash-Decoding for long-context inference). A part is an attention like any other: what lies between the
-products is made again. If the last part is shorter, it is filled up, and what is beyond the keys is masked. How many parts there
-are is the target's to say, by bytes of keys and values: values that are a part of the keys are none besides.
+products is made again. If the last part is shorter, it is filled up, and what is beyond the keys is masked. How
+many parts there are the target says, by bytes of keys and values: values that are a part of the keys are none besides.
 
 Requires: own_masks. Ensures: the same values but for the order of sums. Cost: one walk for each attention.
 """
