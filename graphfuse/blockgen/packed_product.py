@@ -28,7 +28,7 @@ from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import FOUR, Depth, Product, accumulate, column_lane, store_results
 from graphfuse.blockgen.tiling import RUN, matmul_tiles
 from graphfuse.dialects import block
-from graphfuse.dialects.graph import WORD_BITS, code_bit
+from graphfuse.dialects.codes import WORD_BITS, code_bit
 from graphfuse.ir.core import Func, Op, Value, attr_int
 from graphfuse.ir.types import F32, I8, I32, I64, Scalar
 from graphfuse.symbolic import Dim, bounds, ceildiv, divisor, minimum, product, static, sym

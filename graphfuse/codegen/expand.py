@@ -15,6 +15,7 @@ import math
 
 from graphfuse.codegen.expand_boxes import expand_box
 from graphfuse.dialects import block, effects
+from graphfuse.dialects.codes import WORD_BITS
 from graphfuse.ir.core import Func, Op, Value, attr_int, attr_scalar, tile_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
@@ -60,7 +61,7 @@ def _dot_words(op: Op) -> Op:
     elem = attr_scalar(op, "elem", I64)
     (m, n), depth = tile_of(acc).shape, math.prod(tile_of(a).shape[1:])
     words = block.reshape(a, shape=(m, depth)), block.reshape(b, shape=(depth, n))
-    for place in range(block.WORD_BITS // elem.bits):
+    for place in range(WORD_BITS // elem.bits):
         shift = block.const(value=place * elem.bits, elem=I32)
         factors: list[Op] = []
         for word in words:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from typing import TypeVar
 
+from graphfuse.dialects.codes import BITS, WORD_BITS
 from graphfuse.dialects.elementwise import (
     FUNCTIONS,
     MACHINE_FUNCTIONS,
@@ -32,7 +33,7 @@ from graphfuse.dialects.elementwise import (
 from graphfuse.dialects.operands import axis_of
 from graphfuse.errors import VerifyError
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_strs, dims_of, opdef
-from graphfuse.ir.layout import LinearLayout
+from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout
 from graphfuse.ir.types import BF16, BOOL, F16, F32, I32, I64, Ptr, Scalar, Tile, Type
 from graphfuse.symbolic import Dim
 
@@ -512,17 +513,23 @@ def dot(a: Type, b: Type, acc: Type, *, precision: str = "ieee") -> Type:
     return tc
 
 
-WORD_BITS = 32
-"""Of a word: two halves, or four bytes."""
-
-
 @opdef("block.words", Trait.PURE)
 def words(x: Type) -> Type:
     """Halves that follow along the last dim, an even number of them, as words of i32: the first in the lowest bits."""
     t = _tile(x)
     if t.elem not in (F16, BF16) or not t.shape or t.shape[-1] % 2:
         raise VerifyError(f"expected an even number of f16 or bf16 in a row, got {t}")
-    return Tile((*t.shape[:-1], t.shape[-1] // 2), I32)
+    return Tile((*t.shape[:-1], t.shape[-1] // 2), I32, None if t.layout is None else _of_words(t.layout))
+
+
+def _of_words(layout: LinearLayout) -> LinearLayout:
+    """Of words, the two halves of each being neighbours in a thread's registers."""
+    bases = {name: list(layout.bases(name)) for name in (REGISTER, LANE, WARP)}
+    if bases[REGISTER][:1] != [1] or any(b & 1 for name, found in bases.items() for b in found[name == REGISTER :]):
+        raise VerifyError(f"halves of a word are apart in {layout}")
+    halved = {name: [b >> 1 for b in found[name == REGISTER :]] for name, found in bases.items()}
+    *outer, (last, bits) = layout.outs
+    return LinearLayout.of(halved, dict([*outer, (last, bits - 1)]))
 
 
 @opdef("block.dot_words", Trait.PURE)
@@ -550,6 +557,32 @@ def dot_bytes(a: Type, b: Type, acc: Type, *, bits: int = 8) -> Type:
         raise VerifyError(f"bits must be in 1..8, got {bits}")
     if tc.elem != I32 or ta != tc or tb != tc:
         raise VerifyError(f"expected words (i32) and sums of one shape, got {ta}, {tb} and {tc}")
+    return tc
+
+
+MOST_ZERO = 128
+"""Of codes: what is left of those of 8 bits is exact in bf16."""
+
+
+@opdef("block.dot_codes", Trait.PURE)
+def dot_codes(x: Type, codes: Type, acc: Type, *, bits: int, elem: Scalar, zero: int = 0) -> Type:
+    """acc + x @ (codes - zero) for codes of 2, 4 or 8 bits: those of steps that follow along K are a word of a column.
+
+    x is [.., M, K / 2], words (i32) of f16 or bf16 (`elem`) that follow along K, codes [.., K * bits / 32, N] of i32
+    and acc [.., M, N] of f32; dims in front are equal. The code i steps into a word is at `code_bit(i, bits, HALVES)`.
+    `zero` is 0 to 128.
+    """
+    tx, tw, tc = _tile(x), _tile(codes), _tile(acc)
+    if bits not in BITS or elem not in (F16, BF16) or tx.elem != I32 or tw.elem != I32 or tc.elem != F32:
+        raise VerifyError(f"expected words (i32) and sums in f32, got {tx} of {elem}, {tw} of {bits} bits, {tc}")
+    if not 0 <= zero <= MOST_ZERO:
+        raise VerifyError(f"zero must be in 0..{MOST_ZERO}, got {zero}")
+    per = WORD_BITS // bits
+    ranks = {len(t.shape) for t in (tx, tw, tc)}
+    if len(ranks) != 1 or min(ranks) < 2 or not tx.shape[:-2] == tw.shape[:-2] == tc.shape[:-2]:
+        raise VerifyError(f"shapes do not fit: {tx}, {tw} and {tc}")
+    if 2 * tx.shape[-1] != per * tw.shape[-2] or tc.shape[-2:] != (tx.shape[-2], tw.shape[-1]):
+        raise VerifyError(f"shapes do not fit: {tx}, {tw} and {tc}")
     return tc
 
 

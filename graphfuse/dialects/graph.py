@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from graphfuse.constraints import require
 from graphfuse.dialects.block import MAX_GRID_RANK
+from graphfuse.dialects.codes import BITS, WORD_BITS
 from graphfuse.dialects.elementwise import ROUNDED_KINDS, SCAN_KINDS, check_reduce_kind, declare
 from graphfuse.dialects.operands import axis_of, one_body, per_dim, positive, tensor, window_of, yielded_by
 from graphfuse.errors import VerifyError
@@ -264,13 +265,14 @@ def contract_packed(x: Type, p: Type, s: Type, *more: Type, columns: int, bits: 
     """x [.., K] times a matrix of codes of few bits, each less its zero point, times its scale: [.., columns] of f32.
 
     p [panels, words, width] has the codes as words of i32, each of one column: the code i steps along K is at the bits
-    `code_bit(i, bits)` of its word. s is [panels, blocks, width], K being in blocks. Behind it come the scales of x
+    `code_bit(i, bits)` of its word; or p is [panels, words / 4, width / 4, 4, 4], and the code at
+    `code_bit(i, bits, HALVES)`. s is [panels, blocks, width], K being in blocks. Behind it come the scales of x
     [.., blocks] in f32, if that is i8, and zero points, of s' shape, if they differ.
     """
     tx, tp, ts, *rest = (tensor(t, f"operand {i}") for i, t in enumerate((x, p, s, *more)))
-    if bits not in (2, 4, 8) or tp.rank != 3 or tp.elem != I32 or not tp.is_static:
+    if bits not in BITS or tp.elem != I32 or not tp.is_static or not (tp.rank == 3 or tp.shape[3:] == (4, 4)):
         raise VerifyError(f"expected panels of words (i32) of 2, 4 or 8 bits, got {tp} of {bits}")
-    panels, words, width = (static(d) for d in tp.shape)
+    panels, words, width = panels_of(tp)
     depth, blocks = words * (WORD_BITS // bits), static(ts.shape[1]) if ts.rank == 3 and ts.is_static else 0
     if ts.shape != (panels, blocks, width) or not ts.elem.is_float or not blocks or words % blocks:
         raise VerifyError(f"the scales {ts} are no blocks of {tp}")
@@ -285,13 +287,10 @@ def contract_packed(x: Type, p: Type, s: Type, *more: Type, columns: int, bits: 
     return Tensor((*tx.shape[:-1], columns), F32)
 
 
-WORD_BITS = 32
-"""Of what holds codes of few bits."""
-
-
-def code_bit(step: int, bits: int) -> int:
-    """The lowest bit of a code in its word: four codes that follow one another are the low bits of its four bytes."""
-    return 8 * (step % 4) + bits * (step // 4)
+def panels_of(p: Tensor) -> tuple[int, int, int]:
+    """How many panels the codes of `contract_packed` have, words of each column, and columns."""
+    panels, words, width, *inner = (static(d) for d in p.shape)
+    return (panels, words * inner[0], width * inner[1]) if inner else (panels, words, width)
 
 
 def parse_spec(spec: str) -> tuple[str, str, str]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from graphfuse.dialects.codes import WORD_BITS, code_bit
 from graphfuse.dialects.graph import parse_spec
 from graphfuse.errors import InputError
 from graphfuse.interp import elementwise as ew
@@ -90,6 +91,13 @@ def pad_axis(x: Array, axis: int, low: int, high: int, fill: Array) -> Array:
     out = np.full(shape, fill, x.dtype)
     out[along(axis, slice(low, low + x.shape[axis]))] = x
     return out
+
+
+def unpacked(words: Array, bits: int, parts: int, axis: int) -> Array:
+    """The codes of words, which follow one another along an axis, as integers."""
+    steps = [words >> code_bit(i, bits, parts) & ((1 << bits) - 1) for i in range(WORD_BITS // bits)]
+    shape = (*words.shape[:axis], -1, *words.shape[axis + 1 :])
+    return np.stack(steps, axis=axis + 1).reshape(shape)
 
 
 def contract_arrays(a: Array, b: Array, spec: str) -> Array:

@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 
 from graphfuse.dialects import block, control, effects, gpu
+from graphfuse.dialects.codes import HALVES
 from graphfuse.errors import GraphfuseError, InputError
 from graphfuse.findings import Finding, FoundError
 from graphfuse.interp import effects as effects_interp
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp import gpu as gpu_interp
 from graphfuse.interp import moves as moves_interp
-from graphfuse.interp.arrays import reduce_array, scan_array, widened
+from graphfuse.interp.arrays import reduce_array, scan_array, unpacked, widened
 from graphfuse.interp.elementwise import Array
 from graphfuse.interp.memory import Context, Pointer, Semantics, attr, elementwise, read, write
 from graphfuse.interp.races import Races, bits
@@ -367,6 +368,11 @@ def _dot_bytes(_: Context, op: Op, a: Array, b: Array, acc: Array) -> Array:
     return acc + (left * right).sum(-1, dtype=np.int32)
 
 
+def _dot_codes(_: Context, op: Op, x: Array, words: Array, acc: Array) -> Array:
+    codes = unpacked(words, int(attr(op, "bits")), HALVES, words.ndim - 2) - int(attr(op, "zero", 0))
+    return gpu_interp.multiplied(np.ascontiguousarray(x).view(numpy_dtype(attr(op, "elem"))), codes, acc)
+
+
 def _dot_words(_: Context, op: Op, a: Array, b: Array, acc: Array) -> Array:
     dtype = numpy_dtype(attr(op, "elem"))
     left = np.ascontiguousarray(a).view(dtype).reshape(len(a), -1)
@@ -456,6 +462,7 @@ SEMANTICS: dict[OpDef, Semantics] = {
     block.words: lambda _context, _op, x: np.ascontiguousarray(x).view(np.int32),
     block.dot_words: _dot_words,
     block.dot_bytes: _dot_bytes,
+    block.dot_codes: _dot_codes,
     block.reduce: _reduce,
     block.arg_reduce: _arg_reduce,
     block.scan: _scan,

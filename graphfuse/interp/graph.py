@@ -20,6 +20,7 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.dialects.call import arguments_of, function_of
+from graphfuse.dialects.codes import BYTES, HALVES
 from graphfuse.dialects.elementwise import ROUNDED_KINDS
 from graphfuse.errors import GraphfuseError, InputError
 from graphfuse.interp import elementwise as ew
@@ -33,6 +34,7 @@ from graphfuse.interp.arrays import (
     pad_axis,
     reduce_array,
     scan_array,
+    unpacked,
     widened,
 )
 from graphfuse.interp.block import launch
@@ -346,9 +348,10 @@ def _contract_blocks(context: Context, op: Op, x: Array, q: Array, s: Array) -> 
 
 def _contract_packed(context: Context, op: Op, x: Array, p: Array, s: Array, *more: Array) -> Array:
     dtype, bits = context.dtype(_elem(op)), int(attr(op, "bits", 0))
-    panels, _, width = p.shape
-    steps = [p >> graph.code_bit(i, bits) & ((1 << bits) - 1) for i in range(graph.WORD_BITS // bits)]
-    codes = np.stack(steps, axis=2).reshape(panels, s.shape[1], -1, width).astype(dtype)
+    panels, words, width = graph.panels_of(tensor_of(op.operands[1]))
+    parts = BYTES if p.ndim == 3 else HALVES
+    p = p if p.ndim == 3 else p.transpose(0, 1, 3, 2, 4).reshape(panels, words, width)
+    codes = unpacked(p, bits, parts, 1).reshape(panels, s.shape[1], -1, width).astype(dtype)
     x = x.astype(dtype)
     if tensor_of(op.operands[0]).elem == I8:
         scale, more = more[0], more[1:]

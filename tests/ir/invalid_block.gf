@@ -238,3 +238,18 @@ func @f(%p: ptr<f32>, %z: i64) {
   %r = block.load_view(%p, %z) {ahead = -1, shape = [4], strides = [1]} : tile<4xf32>  // error: block.load_view: ahead must not be negative, got -1
   return()
 }
+// -----
+func @f(%x: tile<8x4xi32>, %q: tile<2x32xi32>, %c: tile<8x32xf32>) {
+  %r = block.dot_codes(%x, %q, %c) {bits = 3, elem = bf16} : tile<8x32xf32>  // error: block.dot_codes: expected words (i32) and sums in f32, got tile<8x4xi32> of bf16, tile<2x32xi32> of 3 bits, tile<8x32xf32>
+  return()
+}
+// -----
+func @f(%x: tile<8x4xi32>, %q: tile<2x32xi32>, %c: tile<8x32xf32>) {
+  %r = block.dot_codes(%x, %q, %c) {bits = 4, elem = bf16} : tile<8x32xf32>  // error: block.dot_codes: shapes do not fit: tile<8x4xi32>, tile<2x32xi32> and tile<8x32xf32>
+  return()
+}
+// -----
+func @f(%x: tile<8x8xi32>, %q: tile<2x32xi32>, %c: tile<8x32xf32>) {
+  %r = block.dot_codes(%x, %q, %c) {bits = 4, elem = bf16, zero = 200} : tile<8x32xf32>  // error: block.dot_codes: zero must be in 0..128, got 200
+  return()
+}

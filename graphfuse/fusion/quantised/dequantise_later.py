@@ -36,7 +36,7 @@ from graphfuse.ir.dense import numpy_dtype
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
 from graphfuse.ir.types import BF16, F16, F32, Scalar
-from graphfuse.symbolic import Ranges, bounds, product, static
+from graphfuse.symbolic import Dim, Ranges, bounds, product, static
 
 LEAST_ELEMENTS = 1 << 16
 """Of a matrix that stays as it is; smaller ones are in the cache anyway."""
@@ -105,6 +105,19 @@ class ByMatrix:
             return None
         return ByMatrix(x, w, lhs, rhs, out, n[0], k[0])
 
+    def least_rows(self, ranges: Ranges) -> int:
+        """Of x."""
+        return bounds(self._rows, ranges)[0]
+
+    def typical_rows(self, ranges: Ranges) -> int:
+        """Of x, where their number is not known what they are taken to be."""
+        least, most = bounds(self._rows, ranges)
+        return max(least, min(most, TYPICAL))
+
+    @property
+    def _rows(self) -> Dim:
+        return product([d for c, d in zip(self.lhs, tensor_of(self.x).shape, strict=True) if c != self.k])
+
     @property
     def is_of_rows(self) -> bool:
         """Whether k is the last dim of x, and the others are the result's as they are."""
@@ -115,9 +128,7 @@ def _later(op: Op, ranges: Ranges) -> Replacement | None:
     if (by := ByMatrix.of(op)) is None:
         return None
     x, w = by.x, by.w
-    rows = product([d for c, d in zip(by.lhs, tensor_of(x).shape, strict=True) if c != by.k])
-    least, most = bounds(rows, ranges)
-    found = quantised(w) if max(least, min(most, TYPICAL)) <= MOST_ROWS else None
+    found = quantised(w) if by.typical_rows(ranges) <= MOST_ROWS else None
     stored = None if found is None else _stored(found)
     if found is None or stored is None:
         return None

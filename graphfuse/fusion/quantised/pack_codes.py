@@ -19,12 +19,13 @@ to sums of a block. Declines blocks along K that differ in length, or hold no wh
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from graphfuse.dialects import graph
-from graphfuse.dialects.graph import WORD_BITS
+from graphfuse.dialects.codes import BITS, BYTES, HALVES, WORD_BITS, code_bit
 from graphfuse.fusion.quantised.dequantise_later import (
     LEAST_ELEMENTS,
     ByMatrix,
@@ -39,25 +40,45 @@ from graphfuse.ir.core import Attr, Func, Op, Value, attr_int, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
 from graphfuse.ir.types import F32, I8
-from graphfuse.symbolic import static
+from graphfuse.symbolic import Ranges, static
 
-BITS = (2, 4, 8)
-"""Of codes, whose words hold a whole number of them."""
+LEAST_WORDS, FEW_ROWS = 4, 16
+"""Words of a column that one instruction of a GPU takes; and rows up to which its multiprocessors keep up with memory
+(`benchmarks.gpu_packed`)."""
 
 
 @passing("graph")
-def pack_codes(func: Func, *, width: int = 32, least: int = LEAST_ELEMENTS) -> Func:
-    """Multiply by matrices of codes, of `least` elements and more, as they are, in panels of so many columns."""
-    return dead_code(rebuild(func, partial(_visit, width=width, least=least)))
+def pack_codes(func: Func, *, width: int = 32, least: int = LEAST_ELEMENTS, halves: bool = False) -> Func:
+    """Multiply by matrices of codes, of `least` elements and more, as they are, in panels of so many columns.
+
+    `halves`: codes lie as a GPU widens them, x is not rounded, and rows may be few.
+    """
+    form = _Form(width, HALVES, FEW_ROWS, LEAST_WORDS) if halves else _Form(width)
+    return dead_code(rebuild(func, partial(_visit, form=form, least=least, ranges=func.ranges)))
 
 
-def _visit(op: Op, width: int, least: int) -> Replacement | None:
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How codes are laid out, in panels of `width` columns and `parts` of a word, and of what products.
+
+    x may have `most_rows`, or fewer, and a block has `least_words` of a column.
+    """
+
+    width: int
+    parts: int = BYTES
+    most_rows: int | None = None
+    least_words: int = 1
+
+
+def _visit(op: Op, form: _Form, least: int, ranges: Ranges) -> Replacement | None:
     by = ByMatrix.of(op)
     found = quantised(by.w) if by is not None and by.is_of_rows else None
     if by is None or found is None or found.bytes.size < max(1, least):
         return None
-    x, w, rounded = by.x, by.w, attr_int(op, "rounded_block", 0)
-    packed = _packed(found, width, rounded, turned=by.rhs[1] == by.n)
+    if form.most_rows and by.least_rows(ranges) > form.most_rows:
+        return None
+    x, w, rounded = by.x, by.w, 0 if form.parts == HALVES else attr_int(op, "rounded_block", 0)
+    packed = _packed(found, form, rounded, turned=by.rhs[1] == by.n)
     if packed is None:
         return None
     (words, scale, *points), attrs = packed
@@ -80,7 +101,7 @@ def _in_bytes(x: Value, blocks: int) -> tuple[Value, Value]:
     return reshaped(graph.cast(codes, to=I8).result, shape), reshaped(scale.result, parted[:-1])
 
 
-def _packed(found: Quantised, width: int, rounded: int, *, turned: bool) -> tuple[list[Array], dict[str, Attr]] | None:
+def _packed(found: Quantised, form: _Form, rounded: int, *, turned: bool) -> tuple[list[Array], dict[str, Attr]] | None:
     """Words, scales and zero points in panels of so many columns, and the attributes of the product.
 
     Blocks with equal scales are one, but for x that is `rounded` by itself in each of them.
@@ -93,7 +114,7 @@ def _packed(found: Quantised, width: int, rounded: int, *, turned: bool) -> tupl
     both = [np.asarray(other if array is None else array) for array, other in known]
     scale, zero = (np.broadcast_to(a.T if turned else a, codes.shape) for a in both)
     block = math.gcd(block_of(scale), block_of(zero), rounded)
-    if block % (WORD_BITS // bits):
+    if block % (form.least_words * WORD_BITS // bits):
         return None
     points = zero[:, ::block].astype(np.float32) - least
     attrs: dict[str, Attr] = {"bits": bits, "columns": columns}
@@ -104,16 +125,24 @@ def _packed(found: Quantised, width: int, rounded: int, *, turned: bool) -> tupl
         small = points.astype(np.uint8) if points.min() >= 0 and points.max() <= np.iinfo(np.uint8).max else points
         more.append(small if np.array_equal(small, points) else points)
     blocks = [narrowest(scale[:, ::block].astype(np.float32)), *more]
-    return [_panels(_words(codes, bits), width), *(_panels(a, width) for a in blocks)], attrs
+    words, *numbers = (_panels(a, form.width) for a in (_words(codes, bits, form.parts), *blocks))
+    return [words if form.parts == BYTES else _for_lanes(words), *numbers], attrs
 
 
-def _words(codes: Array, bits: int) -> Array:
+def _for_lanes(panels: Array) -> Array:
+    """[n, m, w] as [n, m / 4, w / 4, 4, 4]."""
+    count, words, width = panels.shape
+    return np.ascontiguousarray(panels.reshape(count, words // 4, 4, width // 4, 4).transpose(0, 1, 3, 2, 4))
+
+
+def _words(codes: Array, bits: int, parts: int) -> Array:
     """Codes [n, k] in bytes as words [n, k * bits / 32]: see `code_bit`."""
-    fours = codes.reshape(codes.shape[0], -1, WORD_BITS // bits // 4, 4)
-    out = fours[:, :, 0]
-    for i in range(1, fours.shape[2]):
-        out = out | fours[:, :, i] << np.uint8(bits * i)
-    return np.ascontiguousarray(out).view(np.int32)[:, :, 0]
+    per = WORD_BITS // bits
+    steps = codes.reshape(codes.shape[0], -1, per).astype(f"u{WORD_BITS // 8 // parts}")
+    out = np.zeros((*steps.shape[:2], parts), steps.dtype)
+    for i in range(0, per, parts):
+        out |= steps[:, :, i : i + parts] << steps.dtype.type(code_bit(i, bits, parts))
+    return out.view(np.int32)[:, :, 0]
 
 
 def _panels(rows: Array, width: int) -> Array:

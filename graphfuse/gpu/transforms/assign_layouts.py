@@ -13,6 +13,7 @@ import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from graphfuse.dialects import block, control, effects, gpu, moves
 from graphfuse.dialects.elementwise import DEAR_KINDS
@@ -21,10 +22,10 @@ from graphfuse.gpu.alignment import pointer_alignments
 from graphfuse.gpu.analysis.axis_facts import AxisInfo
 from graphfuse.gpu.analysis.axis_info import Facts, access_info, axis_info
 from graphfuse.gpu.kernel import WARP_SIZE
-from graphfuse.gpu.transforms import dot_layouts
+from graphfuse.gpu.transforms import code_layouts, dot_layouts
 from graphfuse.gpu.transforms.scan_layouts import owners, scan_layout
 from graphfuse.ir.core import Attr, Block, Func, Op, Params, Trait, Value, attr_dims, attr_int, attr_ints, tile_of
-from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout, tile_outs
+from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout, log2, tile_outs
 from graphfuse.ir.layout_families import Blocked
 from graphfuse.ir.passes import passing
 from graphfuse.ir.remake import Remaker
@@ -108,6 +109,8 @@ class _Wanted:
             if op.kind is block.dot:
                 wanted = dot_layouts.accumulator_layout(op, self.warps, dot_layouts.reached(op.result, self.users))
                 yield Seed(math.inf, op.result, wanted)
+            elif op.kind is block.dot_codes:
+                yield from map(partial(Seed, math.inf), op.operands, code_layouts.layouts(op, self.warps))
             elif op.kind is block.scan:
                 yield Seed(math.inf, op.result, self._scanned(op))
             elif op.kind in (block.load, block.load_view):
@@ -202,7 +205,7 @@ class _Wanted:
             yield from self._loop(op, value.index, layout)
         elif op.kind is control.if_:
             yield from ((b.terminator.operands[value.index], layout) for b in op.bodies)
-        elif op.kind is block.dot:
+        elif op.kind in (block.dot, block.dot_codes):
             yield op.operands[2], layout
 
     def _user(self, op: Op, value: Value, layout: LinearLayout) -> Iterator[tuple[Value, LinearLayout]]:
@@ -214,7 +217,8 @@ class _Wanted:
         elif op.kind is block.reshape and _reshapes(op):
             yield op.result, layout.reshape(tile_of(op.result).padded_shape)
         elif op.kind is block.reduce and isinstance(op.result.type, Tile):
-            yield op.result, layout.slice(attr_int(op, "axis"))
+            if not _is_across_warps(layout, attr_int(op, "axis")):
+                yield op.result, layout.slice(attr_int(op, "axis"))
         elif op.kind in LOOPS:
             first = 2 if op.kind is control.for_ else 0
             yield from self._loop(op, op.operands.index(value) - first, layout)
@@ -224,8 +228,28 @@ class _Wanted:
             yield owner.results[i], layout
             if owner.kind in LOOPS:
                 yield from self._loop(owner, i, layout)
-        elif op.kind is block.dot and value == op.operands[2]:
+        elif op.kind in (block.dot, block.dot_codes) and value == op.operands[2]:
             yield op.result, layout
+
+
+def _is_across_warps(layout: LinearLayout, axis: int) -> bool:
+    """Whether warps alone tell apart what is reduced, four or more: if each had all results, all would read all."""
+    bits = layout.outs[axis][1]
+    others = (v[axis] for name in (REGISTER, LANE) for v in layout.vectors(name))
+    return bits > 1 and not any(others) and sum(v[axis] != 0 for v in layout.vectors(WARP)) == bits
+
+
+def _stacked(result: LinearLayout, axis: int, operand: Tile) -> LinearLayout:
+    """The layout of an operand whose results are where they are wanted: each thread has all that it adds up."""
+    below = sum(b for _, b in result.outs[axis:])
+    bits = log2(operand.padded_shape[axis])
+
+    def moved(base: int) -> int:
+        return base >> below << below + bits | base & (1 << below) - 1
+
+    ins = {name: [*map(moved, result.bases(name))] for name in (REGISTER, LANE, WARP)}
+    ins[REGISTER] = [*(1 << below + i for i in range(bits)), *ins[REGISTER]]
+    return LinearLayout.of(ins, tile_outs(operand.padded_shape))
 
 
 def yields_before(owner: Op, terminator: Op) -> int:
@@ -350,10 +374,19 @@ def operand_layout(op: Op, want: LinearLayout) -> LinearLayout | None:
         return project(want, tile_of(op.operands[0]).padded_shape)
     if op.kind is block.reshape and _reshapes(op):
         return want.reshape(tile_of(op.operands[0]).padded_shape)
+    if op.kind is block.words:
+        return _of_halves(want)
     if op.kind is block.trans:
         perm = attr_ints(op, "perm")
         return want.transpose([perm.index(i) for i in range(len(perm))])
     return None
+
+
+def _of_halves(words: LinearLayout) -> LinearLayout:
+    """The layout of halves whose words are so."""
+    ins = {name: [b << 1 for b in words.bases(name)] for name in (REGISTER, LANE, WARP)}
+    *outer, (last, bits) = words.outs
+    return LinearLayout.of({**ins, REGISTER: [1, *ins[REGISTER]]}, dict([*outer, (last, bits + 1)]))
 
 
 def _same_shape(a: Type, b: Type) -> bool:
@@ -424,7 +457,7 @@ class _Typer(Remaker):
 
     def _needs(self, op: Op, i: int) -> LinearLayout | None:
         """The layout of operand i that the op's result, or the other operands, ask for."""
-        if op.kind is block.broadcast:
+        if op.kind in (block.broadcast, block.words):
             return operand_layout(op, self.layouts[op.result])
         if op.kind in LOOPS:
             return self.layouts[op.results[i - 2 if op.kind is control.for_ else i]]
@@ -432,6 +465,12 @@ class _Typer(Remaker):
             return next(self.layouts[v] for v in op.operands if isinstance(v.type, Tile))
         if op.kind is block.dot:
             return dot_layouts.operand_layout(op, i, dot_layouts.usable(op, self.layouts[op.result]))
+        if op.kind is block.reduce and isinstance(op.result.type, Tile):
+            axis = attr_int(op, "axis")
+            across = _is_across_warps(self.layouts[op.operands[0]], axis)
+            return _stacked(self.layouts[op.result], axis, tile_of(op.operands[0])) if across else None
+        if op.kind is block.dot_codes:
+            return code_layouts.layouts(op, self.layouts[op.result].size(WARP))[i]
         if op.kind is moves.sort:
             return self.layouts[op.operands[0]]
         if op.kind is block.scan:

@@ -31,7 +31,7 @@ FAR = 1 << 20
 def coalesce(func: Func) -> Func:
     """Conversions beside the accesses of `func`, whose tiles have layouts, that waste sectors."""
     kinds = {op.kind for op in func.walk()} - {gpu.convert_layout}
-    if any(kind is block.dot or kind.name.startswith("gpu.") for kind in kinds):
+    if any(kind in (block.dot, block.dot_codes) or kind.name.startswith("gpu.") for kind in kinds):
         return func
     facts = axis_info(func, pointer_alignments(func))
     warps = attr_int(func, "warps", 4)

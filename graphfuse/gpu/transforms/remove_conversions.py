@@ -79,7 +79,10 @@ def _work(op: Op, layout: LinearLayout) -> float:
         mask = (1 << layout.outs[attr_int(op, "axis")][1]) - 1 << below
         steps = sum(bool(b & mask) for b in layout.bases(LANE))
         total += steps * (kept.distinct_registers().size(REGISTER) * layout.size(WARP) + _SHUFFLE_LATENCY)
-        total += _MEETING * any(b & mask for b in layout.bases(WARP))
+        if across := sum(bool(b & mask) for b in layout.bases(WARP)):
+            shared_out = min(across, kept.bases(LANE).count(0))  # lanes that hold the same read some parts each
+            read = kept.distinct_registers().size(REGISTER) << across - shared_out
+            total += _MEETING + read * layout.size(WARP)
     return total
 
 

@@ -34,7 +34,7 @@ from graphfuse.ir.types import I64
 def whole_loads(func: Func) -> Func:
     """Branch around loads whose limits cut vectors."""
     ops = list(func.walk())
-    if any(op.kind is block.dot or op.kind.name.startswith("gpu.") for op in ops):
+    if any(op.kind in (block.dot, block.dot_codes) or op.kind.name.startswith("gpu.") for op in ops):
         return func
     within = {inner for op in ops if op.kind is control.if_ for body in op.bodies for inner in walk(body)}
     limited = [op for op in ops if op not in within and _is_limited(op)]

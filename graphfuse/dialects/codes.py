@@ -1,0 +1,14 @@
+"""Codes of few bits in words of 32: where the one of each step is."""
+
+from __future__ import annotations
+
+WORD_BITS = 32
+BITS = (2, 4, 8)
+"""Of a code, whose words hold a whole number of them."""
+BYTES, HALVES = 4, 2
+"""Parts of a word that have codes which follow one another: one instruction widens the same bits of all parts."""
+
+
+def code_bit(step: int, bits: int, parts: int = BYTES) -> int:
+    """The lowest bit of a code in its word: as many codes as there are parts, one after another, are in one each."""
+    return WORD_BITS // parts * (step % parts) + bits * (step // parts)
