@@ -79,13 +79,15 @@ SPARE = 1.13
 
 def emit(kernel: Kernel) -> Func:
     """The contraction of the region, or several of one operand, with the epilogue."""
-    return kernel_of(kernel).emit()
+    made = kernel_of(kernel)
+    assert made is not None, f"{kernel.name} multiplies nothing"
+    return made.emit()
 
 
-def kernel_of(kernel: Kernel) -> GpuContraction:
-    """What emits it."""
-    first, *beside = (product_of(op) for op in kernel.body.ops if op.kind in PRODUCTS)
-    return GpuContraction(kernel, first, beside)
+def kernel_of(kernel: Kernel) -> GpuContraction | None:
+    """What emits it; None where it multiplies by codes."""
+    products = [product_of(op) for op in kernel.body.ops if op.kind in PRODUCTS]
+    return GpuContraction(kernel, products[0], products[1:]) if products else None
 
 
 def _along(index: Index, axis: int, count: int) -> list[Index]:

@@ -11,6 +11,7 @@ from graphfuse.blockgen import (
     contraction,
     gpu_attention,
     gpu_contraction,
+    gpu_packed_product,
     gpu_pointwise,
     gpu_reduction,
     gpu_scan,
@@ -46,10 +47,17 @@ EMITTERS: Emitters = {
     "call": graft.emit,
 }
 """By kind of region, for CPUs."""
+
+
+def _gpu_contraction(kernel: Kernel) -> Func:
+    packed = next((op for op in kernel.body.ops if op.kind is graph.contract_packed), None)
+    return gpu_contraction.emit(kernel) if packed is None else gpu_packed_product.emit(kernel, packed)
+
+
 GPU_EMITTERS: Emitters = {
     "pointwise": gpu_pointwise.emit,
     "reduction": gpu_reduction.emit,
-    "contraction": gpu_contraction.emit,
+    "contraction": _gpu_contraction,
     "attention": gpu_attention.emit,
     "scan": gpu_scan.emit,
     "scatter": gpu_scatter.emit,
@@ -122,7 +130,8 @@ def is_walk(region: Op, ranges: Mapping[str, tuple[int, int]], machine: Machine)
     """Whether a region's products are by one vector, which each block of a GPU reads as a whole."""
     mentioned = region_symbols(region)
     kernel = Kernel(region, "k", {n: r for n, r in ranges.items() if n in mentioned}, machine)
-    return gpu_contraction.kernel_of(kernel).walk() is not None
+    found = gpu_contraction.kernel_of(kernel)
+    return found is not None and found.walk() is not None
 
 
 def region_symbols(region: Op) -> frozenset[str]:

@@ -9,16 +9,16 @@ import pytest
 
 from graphfuse import checking
 from graphfuse.blockgen.packed_product import MANY, packed_width
-from graphfuse.dialects import control, graph
+from graphfuse.dialects import block, control, graph
 from graphfuse.fusion.quantised.pack_codes import pack_codes
 from graphfuse.fusion.regions.outline import outline
 from graphfuse.interp import graph as interp
 from graphfuse.ir.core import Attr, Block, Func, Op, Params, Value, tensor_of
 from graphfuse.ir.dense import Dense
-from graphfuse.ir.types import BF16, F32, I32, Scalar, Tensor
+from graphfuse.ir.types import BF16, F16, F32, I32, Scalar, Tensor
 from graphfuse.symbolic import Dim, sym
 from graphfuse.targets.cpu import machine_of
-from graphfuse.targets.machine import Machine
+from graphfuse.targets.machine import GpuMachine, Machine
 from tests.blockgen.support import MACHINES, Array, Case, check_blocks
 from tests.machine import HOST
 
@@ -41,6 +41,8 @@ class Packed:
     most: int = 9
     even: bool = False
     """Whether all scales are equal."""
+    zero: int | None = None
+    """That of all codes, where none is drawn; else the middle one."""
 
     def func(self) -> Func:
         """The function, with a residual and a bias."""
@@ -49,7 +51,8 @@ class Packed:
         codes = rng.integers(0, 1 << self.bits, shape, np.uint8)
         few = self.columns, self.k // self.block
         scale = (rng.random(few) / 16 * (not self.even) + 1 / 64).astype(np.float32)
-        zero = rng.integers(0, 1 << self.bits, few).astype(np.int32) if self.points else np.array(1 << self.bits - 1)
+        middle = 1 << self.bits - 1 if self.zero is None else self.zero
+        zero = rng.integers(0, 1 << self.bits, few).astype(np.int32) if self.points else np.array(middle)
         params = Params((Tensor((*self.lead, self.k), self.elem), Tensor((*self.lead, self.columns), F32)), ("x", "r"))
         x, r = params.values
         ops = list[Op]()
@@ -101,6 +104,25 @@ CASES = {
 }
 
 
+GPU_CASES = {
+    "rows": Packed(4, 64, 40, 32),
+    "points": Packed(4, 96, 33, 32, points=True, turned=True),
+    "long blocks": Packed(8, 512, 40, 256, points=True, elem=F16),
+    "even": Packed(4, 2048, 40, 32, even=True, elem=BF16),
+    "eight bits": Packed(8, 48, 65, 16, elem=BF16),
+    "far from zero": Packed(8, 48, 40, 16, zero=250),
+    "below zero": Packed(4, 64, 40, 32, zero=-3, elem=F16),
+    "two bits": Packed(2, 128, 64, 64, elem=F16, points=True),
+    "batches": Packed(4, 64, 48, 32, lead=(2, N), elem=F16),
+    "more blocks than warps": Packed(4, 1120, 32, 32, lead=(3,)),
+    "tiles of rows": Packed(4, 128, 40, 64, most=70, elem=F16),
+    "few or many": Packed(4, 128, 40, 128, most=40, elem=BF16),
+    "one": Packed(4, 64, 32, 32, lead=(1,)),
+}
+GPU = GpuMachine(multiprocessors=1)
+"""One multiprocessor: a program goes over all panels."""
+
+
 def arrays(func: Func, n: int) -> list[Array]:
     return Case("", (), func).arrays({"n": n})
 
@@ -114,6 +136,17 @@ def test_programs_compute_what_the_interpreter_does(case: Packed, machine: Machi
     assert any(op.kind is graph.contract_packed for op in regions.walk())
     for n in (1, 2, 3, 4, 7) if N in case.lead else (1,):
         check_blocks(regions, arrays(func, n), machine)
+
+
+@pytest.mark.parametrize("machine", [GPU, GpuMachine()], ids=["one program", "a program each"])
+@pytest.mark.parametrize("case", GPU_CASES.values(), ids=GPU_CASES)
+def test_programs_of_gpus(case: Packed, machine: Machine) -> None:
+    func = pack_codes(case.func(), least=1, halves=True)
+    regions, _ = outline(func)
+    assert any(op.kind is graph.contract_packed for op in regions.walk())
+    for n in (1, 9, case.most) if N in case.lead else (1,):
+        kernels = check_blocks(regions, arrays(func, n), machine)
+        assert any(op.kind is block.dot_codes for k in kernels for op in k.walk())
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

@@ -102,7 +102,7 @@ def test_print_after_prints_passes_of_every_level(capfd: pytest.CaptureFixture[s
     with scope(print_after=("layout", "coalesce")):
         graphfuse.compile(DIGITS, target="cuda:sm_80", device="cpu")
     printed = capfd.readouterr().err
-    assert "// after graph/main/10-layout" in printed
+    assert "// after graph/main/11-layout" in printed
     assert re.search(r"// after gpu/\w+/\d\d-coalesce\n", printed)
 
 

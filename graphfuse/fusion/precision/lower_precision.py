@@ -44,7 +44,7 @@ def lower_precision(func: Func, *, to: Scalar = F16) -> Func:
     halves = Halves(to)
 
     def visit(old: Op, new: Op) -> Replacement | None:
-        if old.kind is graph.contract_blocks and tensor_of(old.operands[0]).elem == F32:
+        if old.kind in (graph.contract_blocks, graph.contract_packed) and tensor_of(old.operands[0]).elem == F32:
             x, *stored = new.operands
             kept = keeps_f32([classes[old.operands[0]]]) if old.operands[0] in classes else False
             return None if kept else remade(new, halves.of(x), *stored)

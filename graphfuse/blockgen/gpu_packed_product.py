@@ -1,0 +1,244 @@
+"""Emits products with matrices of few bits for GPUs: codes are widened in registers, and multiplied by tensor cores.
+
+    program: panels of columns, and tiles of rows, one after another
+      total[w] = 0                                                  w: the warp's number
+      for step: for block g of the step:
+        b = (step * G + g) * W + w                                  W: of warps, G: of blocks of a step
+        total[w] += scale[b] * dot_codes(x[rows, b], codes[b], 0)
+      sum of total along w, epilogue, store
+
+Few rows take as long as the codes take to read: warps share the sum, so that what all of them read lies side by side,
+and a step's codes are asked for a step ahead, those of the first before the launch waits for others. Sums of x, which
+zero points of blocks are multiplied by, are products with codes that are all 1. Rows of f32 are three of bf16, whose
+sum they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from graphfuse.blockgen.evaluate import Lane, lane_over
+from graphfuse.blockgen.gpu_contraction import operand_tile
+from graphfuse.blockgen.gpu_tiles import at_most, lane_along, power_of_two, whole_tiles
+from graphfuse.blockgen.index import Index, reshape_index
+from graphfuse.blockgen.kernel import Kernel, element_of, positions
+from graphfuse.blockgen.loops import Carried, across
+from graphfuse.blockgen.movement import shape_of
+from graphfuse.blockgen.products import Product, column_lane, store_results
+from graphfuse.dialects import block, graph
+from graphfuse.dialects.codes import HALVES, WORD_BITS, code_bit
+from graphfuse.ir.core import Attr, Func, Op, Value, attr_int, tensor_of
+from graphfuse.ir.types import BF16, F32, I32
+from graphfuse.symbolic import Dim, ceildiv, divisor, floordiv, minimum, mod, product, static
+
+LEAST_ROWS, FEW_ROWS, MOST_ROWS = 8, 16, 64
+"""Of a program: what an instruction has, what it has where they may be few, and what registers hold the sums of."""
+SIDE = 4
+"""Words of a column, and columns, that lie together: a lane loads a vector, and eight of them whole lines."""
+WARPS, MANY_WARPS = 16, 8
+"""Of a program, one on each multiprocessor; and where it has more than `FEW_ROWS`, for registers to hold the sums.
+Products of one row take 11.3 us so, 12.9 with two programs of 8, 18.4 with four of 4 (H200, 4096 x 14336 and back in
+blocks of 128: `benchmarks.gpu_packed --way`)."""
+MOST_WORDS = 16
+"""Of a block: as many as a warp asks for at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Warps of a program, blocks of K that each takes in a step, and programs of a multiprocessor."""
+
+    warps: int
+    blocks: int
+    resident: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.blocks} blocks warps={self.warps} resident={self.resident}"
+
+
+def ways(height: int, blocks: int, at_once: int) -> list[Way]:
+    """How to go over so many blocks of K, of which a warp has room for some at once; the best first."""
+    most, warps = power_of_two(blocks + 1) // 2, WARPS if height <= FEW_ROWS else MANY_WARPS
+    every = ((warps, at_once, 1), (warps, at_once // 2, 1), (warps // 2, at_once, 2), (warps // 2, at_once, 1))
+    sizes = ((min(warps, most), max(1, group), resident) for warps, group, resident in every)
+    return list(dict.fromkeys(Way(w, max(1, min(group, blocks // w)), resident) for w, group, resident in sizes))
+
+
+def emit(kernel: Kernel, op: Op) -> Func:
+    """The product with its epilogue."""
+    return _GpuPackedProduct(kernel, op).emit()
+
+
+class _GpuPackedProduct:
+    def __init__(self, kernel: Kernel, op: Op) -> None:
+        self.kernel, self.ev = kernel, kernel.ev
+        self.x, self.codes, self.scale, *points = op.operands
+        self.points = points[0] if points else None
+        self.rows = product(shape_of(self.x)[:-1])
+        most = at_most(self.rows, kernel.space.ranges)
+        height = FEW_ROWS if most <= MOST_ROWS and not isinstance(self.rows, int) else MOST_ROWS
+        self.height = max(LEAST_ROWS, min(height, power_of_two(most)))
+        self.is_ahead = self.height == LEAST_ROWS
+        """Whether registers have room for x a step ahead, too."""
+        self.panels, count, self.width = graph.panels_of(tensor_of(self.codes))
+        scales, most_words = static(shape_of(self.scale)[1]), MOST_WORDS * FEW_ROWS // max(FEW_ROWS, self.height)
+        self.words = divisor(count // scales, most_words)
+        """Of a block: those of a longer one that has a scale are several."""
+        self.blocks = count // self.words
+        self.of_scale = self.blocks // scales
+        """Blocks that share a scale."""
+        self.bits, self.columns = attr_int(op, "bits", 0), attr_int(op, "columns", 0)
+        self.zero = attr_int(op, "zero", 0)
+        self.length = self.words * (WORD_BITS // self.bits)
+        self.depth = self.length * self.blocks
+        self.elem = element_of(self.x) if element_of(self.x).bytes == BF16.bytes else BF16
+        domain = (self.rows, self.columns)
+        self.work = Product(
+            op.result, self.x, self.codes, domain, (self.depth,), lambda o, k: self._row_at(o[0], k[0]),
+            lambda o, k: (*k, o[1]),
+        )  # fmt: skip
+        way = self.way = kernel.chosen(ways(self.height, self.blocks, most_words // self.words))
+        self.steps = -(-self.blocks // (way.warps * way.blocks))
+        self.items = self.panels * ceildiv(self.rows, self.height)
+        self.grid = minimum(self.items, way.resident * kernel.machine.multiprocessors)
+
+    def emit(self) -> Func:
+        """As many programs as run at a time; each goes over items, a panel and a tile of rows."""
+        kernel, ev = self.kernel, self.ev
+        pid = ev.bind("pid", 0, self.grid - 1, ev.emit(block.program_id))
+
+        def turn(number: Dim, carried: Carried) -> Carried:
+            item = ev.bind("p", 0, self.items - 1, ev.index(pid + number * self.grid))
+            total, *following = self._total(item, carried)
+            self._store(item, total)
+            return tuple(following)
+
+        ev.loop("q", kernel.space.simplify(ceildiv(self.items - pid, self.grid)), turn, self._begun(pid, 0))
+        attrs: dict[str, Attr] = {"flops": 2 * positions((self.rows, self.columns)) * self.depth}
+        attrs |= {"warps": self.way.warps, "resident": self.way.resident, "trigger": "early"}
+        return kernel.finish(self.grid, 1 + self.height * self.width * self.depth // 8192, attrs)
+
+    def _total(self, item: Dim, begun: Carried) -> Carried:
+        """Sums of each warp for an item, and what has been begun for the next one."""
+
+        def step(t: Dim, carried: Carried) -> list[Value]:
+            total, *left = carried
+            following = self._begun(*self._later(item, t))
+            left = left if self.is_ahead else [*self._rows(item, t), *left]
+            for g in range(self.way.blocks):
+                total = self._block(*left[g :: self.way.blocks], total=total)
+            return [total, *following]
+
+        return self.ev.loop("t", self.steps, step, [self._zero(), *begun], inline=False)
+
+    def _later(self, item: Dim, t: Dim) -> tuple[Dim, Dim]:
+        """The item and the step that come next; an item behind the last is none."""
+        if self.grid == self.items:
+            return item, t + 1
+        ends = self.ev.bind("n", 0, 1, self.ev.index(floordiv(t + 1, self.steps)))
+        return item + ends * self.grid, t + 1 - ends * self.steps
+
+    def _begun(self, item: Dim, t: Dim) -> list[Value]:
+        """What a step reads: x, if it is read ahead, words, scales and zero points, of each block."""
+        panel, *_ = self._place(item)
+        parts = [self._parts(item, t, g) for g in range(self.way.blocks)]
+        words = [self._words(lane, panel, b) for lane, b in parts]
+        numbers = [self._numbers(lane, panel, b) for lane, b in parts]
+        xs = self._rows(item, t) if self.is_ahead else []
+        return [*xs, *words, *(v for same in zip(*numbers, strict=True) for v in same)]
+
+    def _rows(self, item: Dim, t: Dim) -> list[Value]:
+        """x of each block of a step."""
+        (_, rows, row), blocks = self._place(item), range(self.way.blocks)
+        return [self._x(lane, rows, row, b) for lane, b in (self._parts(item, t, g) for g in blocks)]
+
+    def _place(self, item: Dim) -> tuple[Dim, Lane, Dim]:
+        """The panel of an item, and its rows."""
+        tiles = ceildiv(self.rows, self.height)
+        lane, row = lane_along(self.kernel, self.rows, self.height, mod(item, tiles) * self.height)
+        return floordiv(item, tiles), lane, row
+
+    def _parts(self, item: Dim, t: Dim, g: int) -> tuple[Lane, Dim]:
+        """The lane over warps, and the block of K that each has; beyond the last there are none."""
+        way = self.way
+        first = (t * way.blocks + g) * way.warps
+        if t == 0 and whole_tiles(self.blocks, way.warps * way.blocks):
+            return lane_over(self.kernel.space, way.warps, first)
+        left = self.blocks - first
+        if self.grid != self.items:
+            left = minimum(left, (self.items - item) * self.blocks)
+        lane, b = lane_over(self.kernel.space, way.warps, first, left)
+        return replace(lane, bounded=True), b
+
+    def _store(self, item: Dim, total: Value) -> None:
+        """The results of an item."""
+        panel, row_lane, row = self._place(item)
+        sums = across(self.ev, "sum", total, (0,), F32)
+        sums = self.ev.emit(block.reshape, sums, shape=(self.height, self.width))
+        lane, column = column_lane(self.kernel, self.columns, self.width, panel * self.width)
+        store_results(self.kernel, self.work, (row, column), (row_lane, lane), sums)
+
+    def _zero(self) -> Value:
+        return self.ev.const(0.0, F32, (self.way.warps, self.height, self.width))
+
+    def _words(self, parts: Lane, panel: Dim, b: Dim) -> Value:
+        """The words of a block of each warp."""
+        ev = self.ev
+        sizes = (self.words // SIDE, self.width // SIDE, SIDE, SIDE)
+        lanes, at = zip(*(lane_over(self.kernel.space, n) for n in sizes), strict=True)
+        with ev.lanes_as(parts, *lanes):
+            tile = ev.load(ev.leaves[self.codes], (panel, b * sizes[0] + at[0], *at[1:]))
+        rows = ev.emit(block.trans, tile, perm=(0, 1, 3, 2, 4))
+        return ev.emit(block.reshape, rows, shape=(self.way.warps, self.words, self.width))
+
+    def _numbers(self, parts: Lane, panel: Dim, b: Dim) -> list[Value]:
+        """The scales of a block of each warp, and zero points, if they differ."""
+        ev, (columns, column) = self.ev, lane_over(self.kernel.space, self.width)
+        if self.of_scale > 1:  # not of each warp its own, so that no limit cuts off what is behind the last
+            b = minimum(floordiv(b, self.of_scale), self.blocks // self.of_scale - 1)
+            panel = minimum(panel, self.panels - 1)
+        with ev.lanes_as(parts, Lane("", 1), columns):
+            values = (self.scale, *([] if self.points is None else [self.points]))
+            return [ev.load(ev.leaves[v], (panel, b, column)) for v in values]
+
+    def _x(self, parts: Lane, rows: Lane, row: Dim, b: Dim) -> Value:
+        """Rows of x along a block of each warp; halves as words."""
+        steps, k = lane_over(self.kernel.space, self.length)
+        with self.ev.lanes_as(parts, rows, steps):
+            x = operand_tile(self.kernel, self.x, self._row_at(row, b * self.length + k), 0)
+        return self.ev.emit(block.words, x) if self.elem == element_of(self.x) else x
+
+    def _block(self, x: Value, words: Value, *numbers: Value, total: Value) -> Value:
+        """The totals with one more block of each warp."""
+        ev, shape = self.ev, (self.way.warps, self.height, self.width)
+        scale, *points = (ev.shaped(ev.cast(v, F32), shape) for v in numbers)
+        is_near = 0 <= self.zero <= block.MOST_ZERO
+        points = points if is_near else [ev.const(float(self.zero), F32, shape)]
+        xs = self._halves(x)
+        sums = self._products(xs, words, self.zero if is_near else 0)
+        for zero in points:
+            ones = sum(1 << code_bit(i, self.bits, HALVES) for i in range(WORD_BITS // self.bits))
+            of_x = self._products(xs, ev.const(ones, I32, (self.way.warps, self.words, self.width)), 0)
+            sums = ev.emit(block.sub, sums, ev.emit(block.mul, zero, of_x))
+        return ev.emit(block.fma, scale, sums, total)
+
+    def _products(self, xs: Sequence[Value], words: Value, zero: int) -> Value:
+        sums, attrs = self._zero(), {"bits": self.bits, "zero": zero}
+        for x in xs:
+            sums = self.ev.emit(block.dot_codes, x, words, sums, elem=self.elem, **attrs)
+        return sums
+
+    def _halves(self, x: Value) -> list[Value]:
+        """Words of halves whose sum a tile is."""
+        if self.elem == element_of(self.x):
+            return [x]
+        ev, out = self.ev, list[Value]()
+        for _ in range(F32.bytes // BF16.bytes + 1):
+            part = ev.cast(x, BF16)
+            out.append(ev.emit(block.words, part))
+            x = ev.emit(block.sub, x, ev.cast(part, F32))
+        return out
+
+    def _row_at(self, row: Dim, k: Dim) -> Index:
+        """The index in x of a row's element k."""
+        return reshape_index((row, k), (self.rows, self.depth), shape_of(self.x), self.kernel.space)
