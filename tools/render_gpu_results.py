@@ -210,6 +210,28 @@ def cached(found: dict[str, Any]) -> None:
         print(f"| {' | '.join([*sizes, ours, masked, *figures])} |")
 
 
+def packed(found: dict[str, Any]) -> None:
+    """Products with weights of few bits."""
+    heading("Weights of 4 bits", found)
+    print(
+        "Microseconds of a product, mean over a chain up and down between the two widths; `of bandwidth`: the part of "
+        "the copy bandwidth that weights and scales need. `torch int4` is `_weight_int4pack_mm`.\n"
+    )
+    sides = ("graphfuse", "graphfuse bf16", "torch bf16", "torch int4")
+    ratios = [f"to {side}" for side in sides[1:]]
+    print(f"| widths | block | rows | {' | '.join((*sides, *ratios))} | of bandwidth | error |\n|{'---|' * 12}")
+    for row in found["rows"]:
+        us = [row["us"].get(side) for side in sides]
+        times = ["" if t is None else f"{t:.2f}" for t in us]
+        faster = ["" if t is None else f"{t / us[0]:.2f}" for t in us[1:]]
+        figures = [str(row["block"]), str(row["rows"]), *times, *faster, f"{row['bandwidth']:.2f}"]
+        error = f"{row['error'][sides[0]]:.1e}"
+        print(f"| {' | '.join([row['case'], *figures, error])} |")
+    for side in sides[1:]:
+        found_ratios = [row["us"][side] / row["us"][sides[0]] for row in found["rows"] if side in row["us"]]
+        print(f"\nGeometric mean to {side}: {summary(found_ratios)}." if found_ratios else "")
+
+
 def functions(found: dict[str, Any]) -> None:
     """Errors of elementwise functions."""
     heading("Errors of functions", found)
@@ -319,6 +341,7 @@ RENDER = {
     "gpu_decode_rows": steps,
     "gpu_generation": beginnings,
     "gpu_cached_attention": cached,
+    "gpu_packed": packed,
     "gpu_functions": functions,
     "gpu_stretches": stretches,
     "population": drawn,
