@@ -19,6 +19,7 @@ from graphfuse.cli import main
 from graphfuse.dialects.gpu import ROWS_ACROSS
 from graphfuse.fusion.regions.dataflow import regions_of
 from graphfuse.fusion.regions.few_rows import FEW, versions
+from graphfuse.fusion.regions.outline import outline
 from graphfuse.ir.core import Func
 from graphfuse.knobs import Options
 from graphfuse.symbolic import evaluate
@@ -64,6 +65,13 @@ def test_of_which_shapes_there_are_kernels(dims: str, ranges: str, names: list[s
         few = [n for n in symbols if at[n] <= FEW and all(at[o] == 1 for o in symbols if o != n)]
         wanted = "any" if not names else "one" if set(values) == {1} else few[0] if few else "any"
         assert {**holds, "any": 1 - sum(holds.values())} == {n: int(n == wanted) for n in (*names, "any")}
+
+
+def test_products_by_codes_have_them_too() -> None:
+    text = "x: (n)x64xbf16, p: 1x2x8x4x4xi32, s: 1x1x32xf32"
+    func = graph_func(text, "y = contract_packed(x, p, s) {bits = 4, columns = 32}; return(y)", "n in 1..4096")
+    (region,) = regions_of(outline(func)[0].body)
+    assert [v.suffix for v in versions(region, func.ranges)] == ["one", "n"]
 
 
 def test_one_row_is_walked() -> None:

@@ -68,17 +68,25 @@ def _of_rows(region: Op) -> list[str]:
 
     Of an attention, those of a head's queries.
     """
-    products = [op for op in region.body.ops if op.kind is graph.contract]
+    products = [op for op in region.body.ops if op.kind in (graph.contract, graph.contract_packed)]
     is_attention = region.attrs["kind"] == "attention"
     found: set[str] = set()
     for op in products[:1] if is_attention else products:
-        _, columns, out = graph.parse_spec(str(op.attrs["spec"]))
-        for c, d in zip(out, tensor_of(op.result).shape, strict=True):
-            if c not in columns:
-                found |= symbols(d)
-            elif symbols(d) and not is_attention:
-                return []
+        rows, columns = _dims_of(op)
+        if not is_attention and any(map(symbols, columns)):
+            return []
+        found = found.union(*map(symbols, rows))
     return sorted(found)
+
+
+def _dims_of(op: Op) -> tuple[list[Dim], list[Dim]]:
+    """A product's dims of rows, and those of its columns."""
+    shape = tensor_of(op.result).shape
+    if op.kind is graph.contract_packed:
+        return [*shape[:-1]], [shape[-1]]
+    _, columns, out = graph.parse_spec(str(op.attrs["spec"]))
+    named = list(zip(out, shape, strict=True))
+    return [d for c, d in named if c not in columns], [d for c, d in named if c in columns]
 
 
 def _is_at_most(name: str, high: int) -> Dim:
