@@ -212,9 +212,14 @@ class VectorWalk:
     # rows
 
     def _lane(self, step: Dim, height: int, *, is_there: bool = True) -> tuple[Lane, Index]:
-        """Over the rows of a step, and the index of the domain that they are at; of one that is not there, none."""
+        """Over the rows of a step, and the index of the domain that they are at; of one that is not there, none.
+
+        A lane of one row may vanish from what a view is read at, and its limit with it: such a row is one that there is.
+        """
         whole = is_there and whole_tiles(self.rows, height)
-        lane, row = lane_over(self.kernel.space, height, step * height, None if whole else self.rows - step * height)
+        limit = None if whole else self.rows - step * height
+        first = minimum(step, self.rows - 1) if height == 1 and not is_there else step * height
+        lane, row = lane_over(self.kernel.space, height, first, limit)
         return lane, self.row_at(row)
 
     def _matrices(self, height: int, width: int, step: Dim, *, is_there: bool = True) -> list[Value]:

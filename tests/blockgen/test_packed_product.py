@@ -118,6 +118,7 @@ GPU_CASES = {
     "tiles of rows": Packed(4, 128, 40, 64, most=70, elem=F16),
     "few or many": Packed(4, 128, 40, 128, most=40, elem=BF16),
     "one": Packed(4, 64, 32, 32, lead=(1,)),
+    "one block": Packed(4, 32, 72, 32, lead=(1,), elem=F16),
 }
 GPU = GpuMachine(multiprocessors=1)
 """One multiprocessor: a program goes over all panels."""

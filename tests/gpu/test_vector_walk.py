@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from graphfuse import compiler
+from graphfuse.blockgen import gpu_contraction
+from graphfuse.blockgen.gpu_vector_walk import Way
+from graphfuse.blockgen.lower import GPU_EMITTERS, lower_region
 from graphfuse.dialects import graph
 from graphfuse.dialects.gpu import ROWS_ACROSS
 from graphfuse.fusion.regions.dataflow import regions_of
@@ -17,7 +21,9 @@ from graphfuse.ir.printer import to_text
 from graphfuse.knobs import Options
 from graphfuse.symbolic import static, substitute
 from graphfuse.targets import Target
+from graphfuse.targets.backend import backend_of
 from tests.blockgen.support import graph_func, random_array
+from tests.gpu.launching import compiled, emulate
 from tests.gpu.random_regions import RandomCase, outcomes
 
 FEW, MANY = 8, 80
@@ -95,6 +101,23 @@ def test_drawn(seed: int, arch: str) -> None:
     case = drawn(seed)
     found = list(outcomes(case, Target.parse(f"cuda:{arch}"), EmulatedDriver(arch)))
     assert max(o.ratio for o in found) <= 1, (to_text(case.func), found)
+
+
+@pytest.mark.parametrize("rows", ["37", "(n)"])
+def test_steps_of_one_row_end_with_the_last(rows: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_contraction, "ways", lambda *_: [Way(1, 1, 1)])
+    lines = f'a = reshape(f) {{shape = [{rows}, 192]}}; p = contract(x, a) {{spec = "mk,nk->mn"}}; y = neg(p); return(y)'
+    flat = "(192*n)" if rows == "(n)" else str(37 * 192)
+    func = graph_func(f"x: 1x192xf32, f: {flat}xf32", lines, "n in 1..700")
+    (region,) = regions_of(compiler.stages(func, TARGET, Options()).regions.body)
+    machine = replace(backend_of(TARGET).machine, multiprocessors=1)
+    kernel = lower_region(region, "kernel", func.ranges, machine, GPU_EMITTERS)
+    rng, symbols = np.random.default_rng(0), {"n": 37} if rows == "(n)" else {}
+    x, a = rng.standard_normal((1, 192), np.float32), rng.standard_normal((37, 192), np.float32)
+    ptx, launch = compiled(to_text(kernel), TARGET)
+    inputs = [x if tensor_of(v).rank == 2 and tensor_of(v).shape[0] == 1 else a for v in region.operands]
+    emulate(ptx, launch, [*inputs, out := np.zeros((1, 37), np.float32)], symbols=symbols)
+    np.testing.assert_allclose(out, -x @ a.T, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("making", MAKING)
