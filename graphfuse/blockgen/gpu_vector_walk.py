@@ -214,7 +214,7 @@ class VectorWalk:
     def _lane(self, step: Dim, height: int, *, is_there: bool = True) -> tuple[Lane, Index]:
         """Over the rows of a step, and the index of the domain that they are at; of one that is not there, none.
 
-        A lane of one row may vanish from what a view is read at, and its limit with it: such a row is one that there is.
+        A lane of one row may vanish from where a view is read, and its limit with it: such a row is one that there is.
         """
         whole = is_there and whole_tiles(self.rows, height)
         limit = None if whole else self.rows - step * height
