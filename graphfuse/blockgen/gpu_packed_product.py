@@ -199,7 +199,7 @@ class _GpuPackedProduct:
             panel = minimum(panel, self.panels - 1)
         with ev.lanes_as(parts, Lane("", 1), columns):
             values = (self.scale, *([] if self.points is None else [self.points]))
-            return [ev.load(ev.leaves[v], (panel, b, column)) for v in values]
+            return [ev.value(v, (panel, b, column)) for v in values]
 
     def _x(self, parts: Lane, rows: Lane, row: Dim, b: Dim) -> Value:
         """Rows of x along a block of each warp; halves as words."""

@@ -285,7 +285,7 @@ class _PackedProduct:
 
     def _of_block(self, value: Value, panel: Dim, b: Dim, column: Dim) -> Value:
         """Numbers of a block's columns, as f32."""
-        return self.ev.cast(self.ev.load(self.ev.leaves[value], (panel, b, column)), F32)
+        return self.ev.cast(self.ev.value(value, (panel, b, column)), F32)
 
     # many rows
 

@@ -100,8 +100,15 @@ PANEL, OVERHEAD = 32, 60_000
 """Columns of a panel with AVX-512; bytes of an artifact besides weights: code, for the most part."""
 
 
+def test_a_gpu_has_codes_for_few_rows():
+    done = stages(import_model(packed(16, 256, 512, 4, 128)[0]), Target.parse("cuda:sm_90a"), Options(precision="bf16"))
+    (product,) = (op for op in done.regions.walk() if op.kind is graph.contract_packed)
+    assert [tensor_of(v).elem.name for v in product.operands[:2]] == ["bf16", "i32"]
+    assert tensor_of(product.operands[2]).shape == (8, 4, 32)
+
+
 def test_a_gpu_has_bytes():
-    model, fed, want = packed(16, 256, 512, 4, 128)
+    model, fed, want = packed(32, 256, 512, 4, 128)
     declare(model, want)
     got = graphfuse.compile(model)(fed)
     np.testing.assert_allclose(next(iter(got.values())), want[0], rtol=1e-4, atol=1e-4)

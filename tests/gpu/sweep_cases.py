@@ -67,6 +67,12 @@ LARGE = {
     "symbolic": Size("(n)", "192", "128", (1, 200)),
 }
 """For tiles of warpgroups."""
+OF_CODES = {
+    "whole": Size("16", "64", ""),
+    "odd": Size("5", "64", ""),
+    "symbolic": Size("(n)", "64", "", (0, 1, 20)),
+}
+"""Rows that multiply eight words of each column."""
 SHORT_SUMS = {"odd": Size("67", "61", ""), "symbolic": Size("(n)", "30", "", (0, 1, 50))}
 """Terms that threads go over, several at a time."""
 MANY_ROWS = {"odd": Size("2601", "3", ""), "symbolic": Size("(n)", "7", "", (0, 1, 2100))}
@@ -134,6 +140,10 @@ KINDS = {
     "widened": Kind(
         "contraction", MULTIPLIED, 'o = contract(@V, y) {spec = "mk,nk->mn", elem = @W}; return(o)', "y: @Nx@Cx@E",
         views=("plain",), instruction={"sm_80": MMA}),
+    "packed": Kind(
+        "contraction", ("f16", "bf16", "f32"),
+        "o = contract_packed(@V, p, s) {bits = 4, columns = 70, zero = 8}; return(o)",
+        "p: 3x2x8x4x4xi32, s: 3x2x32xf32", sizes=OF_CODES, instruction={"sm_80": MMA, "sm_90a": MMA}),
     "vector": Kind("contraction", NUMBERS, 'o = contract(@V, y) {spec = "mk,k->m"}; return(o)', "y: @Cx@E"),
     "short_sums": Kind("contraction", NUMBERS, 'o = contract(@V, y) {spec = "mk,k->m"}; return(o)', "y: @Cx@E",
                        views=("permuted", "flipped"), sizes=SHORT_SUMS, multiprocessors=1),

@@ -204,7 +204,7 @@ def test_norms_follow_their_products(mean, numerics):
     assert multiplies(executable) == [1, 2]
 
 
-@pytest.mark.parametrize("case", [{}, {"rows": 1}, {"transposed": True}, {"elem": "f32"}, {"block": 96}], ids=str)
+@pytest.mark.parametrize("case", [{}, {"rows": 17}, {"transposed": True}, {"elem": "f32"}, {"block": 96}], ids=str)
 def test_weights_are_converted_on_the_way(case):
     executable = outcome(dequantised(**case))
     assert "i8" in {w.elem for w in executable.weights}
