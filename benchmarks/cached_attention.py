@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks import record
 from benchmarks.decode import copy_bandwidth
 from benchmarks.gpu_timing import AGAIN, Recorded, Timing, arguments, asked, medians, race, twice
-from benchmarks.torch_gpu import distance, in_a_process, settings_of
+from benchmarks.torch_gpu import distance, each_in_a_process, settings_of
 
 TIMING = Timing(0.05, 0.15, 3)
 OURS, MASKED = "graphfuse", "graphfuse masked"
@@ -189,18 +188,16 @@ def main() -> int:
         print(json.dumps({"rows": [measure(args.worker, n) for n in counts]}))
         return 0
     rows: list[dict[str, Any]] = []
-    deadline = time.perf_counter() + args.budget
-    for name in SHAPES:
-        if not asked(name, args.only) or (left := deadline - time.perf_counter()) < 15:
-            continue
-        failed = {"rows": [{"case": name, "queries": n} for n in counts]}
-        command = ["benchmarks.cached_attention", "--queries", args.queries, "--worker", name]
-        found = in_a_process(command, failed, left)
-        if notes := found.get("notes"):
-            print("\n".join(notes))
-        of_one(found["rows"])
-        print("\n".join(map(report, found["rows"])), flush=True)
-        rows += found["rows"]
+    command = ["benchmarks.cached_attention", "--queries", args.queries, "--worker"]
+    cases = (
+        ([*command, name], {"rows": [{"case": name, "queries": n} for n in counts]})
+        for name in SHAPES
+        if asked(name, args.only)
+    )
+    for found in each_in_a_process(cases, args.budget, 15):
+        of_one(found)
+        print("\n".join(map(report, found)), flush=True)
+        rows += found
         if args.json:
             record.write(args.json, rows)
     return 0

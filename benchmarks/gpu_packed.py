@@ -6,7 +6,8 @@ A case is a chain of `MatMulNBits` of bf16, up and down between two widths, as l
 weights of its own and as many as no cache holds. Sides: `graphfuse`; `graphfuse bf16`, the chain with plain weights;
 `torch bf16`; `torch int4`, `_weight_int4pack_mm`. Times are of one product, mean over the chain. `bandwidth` is what
 weights and scales alone would need of the copy bandwidth, measured in the same run. `--way` names one of
-`gpu_packed_product.ways`, instead of the compiler's choice. Results are compared with products in f32 first.
+`gpu_packed_product.ways`, instead of the compiler's choice; with `--unknown` models leave open how many rows there are.
+Results are compared with products in f32 first.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks import record
 from benchmarks.decode import copy_bandwidth
 from benchmarks.gpu_timing import AGAIN, Called, Recorded, Timing, arguments, asked, medians, race, twice
-from benchmarks.torch_gpu import in_a_process
+from benchmarks.torch_gpu import each_in_a_process
 
 SHAPES = {
     "1b 2048 2048": (2048, 2048), "1b 2048 8192": (2048, 8192), "8b 4096 4096": (4096, 4096),
@@ -42,6 +43,8 @@ SHAPES = {
 """Widths between which a chain goes up and down."""
 UNCACHED = 110 << 20
 """Bytes of a chain's weights, at least."""
+MOST_UNKNOWN = 4096
+"""Rows that a model may have which does not say how many."""
 BITS = 4
 TIMING = Timing(0.05, 0.15, 3)
 OURS, PLAIN, TORCH, INT4 = "graphfuse", "graphfuse bf16", "torch bf16", "torch int4"
@@ -80,7 +83,7 @@ def links(shape: tuple[int, int], bytes_each: Callable[[int, int], float]) -> li
     return [(k, n), (n, k)] * int(pairs)
 
 
-def packed_model(chain: Sequence[Weights], rows: int) -> onnx.ModelProto:
+def packed_model(chain: Sequence[Weights], rows: int | str) -> onnx.ModelProto:
     """x [rows, k] through all of them."""
     nodes, known, name = list[Any](), list[Any](), "x0"
     for i, w in enumerate(chain):
@@ -95,14 +98,14 @@ def packed_model(chain: Sequence[Weights], rows: int) -> onnx.ModelProto:
     return _model(nodes, known, name, (rows, chain[0].codes.shape[1]), chain[-1].codes.shape[0])
 
 
-def plain_model(chain: Sequence[np.ndarray], rows: int) -> onnx.ModelProto:
+def plain_model(chain: Sequence[np.ndarray], rows: int | str) -> onnx.ModelProto:
     """The same of matrices [k, n]."""
     known = [numpy_helper.from_array(w, f"w{i}") for i, w in enumerate(chain)]
     nodes = [helper.make_node("MatMul", [f"x{i}", f"w{i}"], [f"x{i + 1}"]) for i in range(len(chain))]
     return _model(nodes, known, f"x{len(chain)}", (rows, chain[0].shape[0]), chain[-1].shape[1])
 
 
-def _model(nodes: list[Any], known: list[Any], last: str, shape: tuple[int, int], width: int) -> onnx.ModelProto:
+def _model(nodes: list[Any], known: list[Any], last: str, shape: tuple[int | str, int], width: int) -> onnx.ModelProto:
     info = partial(helper.make_tensor_value_info, elem_type=TensorProto.BFLOAT16)
     ends = info("x0", shape=list(shape)), info(last, shape=[shape[0], width])
     graph = helper.make_graph(nodes, "chain", [ends[0]], [ends[1]], known)
@@ -123,7 +126,7 @@ def _way(name: str) -> Any:
 
 
 def measure(
-    name: str, block: int, counts: Sequence[int], ways: Sequence[str], sides: Sequence[str]
+    name: str, block: int, counts: Sequence[int], ways: Sequence[str], sides: Sequence[str], *, unknown: bool
 ) -> list[dict[str, Any]]:
     """Rows of a chain, one for each number of rows."""
     import torch
@@ -131,7 +134,8 @@ def measure(
     import graphfuse
 
     os.environ |= {"GRAPHFUSE_CACHE": "0"} if len(ways) > 1 else {}  # what is cached has no way
-    shape = SHAPES[name]
+    shape, declared = SHAPES[name], "rows" if unknown else ""
+    dims = {"rows": (1, MOST_UNKNOWN)} if unknown else None
     drawn = [Weights.drawn(k, n, block, i) for i, (k, n) in enumerate(links(shape, lambda k, n: k * n / 2))]
     plain = [w.wide(torch).bfloat16() for w in drawn[: len(links(shape, lambda k, n: k * n * 2.0))]]
     packed = [int4pack(torch, w, block) for w in drawn] if INT4 in sides else []
@@ -148,14 +152,14 @@ def measure(
         for way in ways:
             begun = time.perf_counter()
             with _way(way):
-                ours = graphfuse.compile(packed_model(drawn, rows), device="cuda")
+                ours = graphfuse.compile(packed_model(drawn, declared or rows), device="cuda", dims=dims)
             side = f"{OURS} {way}".strip()
             (got,) = ours.session.run({"x0": x}).values()
             row["error"][side], length[side] = _error(got, want), len(drawn)
             contestants[side] = Called(partial(ours.session.run, {"x0": x}), asleep=True)
             row["compile_s"] = time.perf_counter() - begun
         if PLAIN in sides:
-            same = graphfuse.compile(plain_model(known, rows), device="cuda")
+            same = graphfuse.compile(plain_model(known, declared or rows), device="cuda", dims=dims)
             contestants[PLAIN], length[PLAIN] = Called(partial(same.session.run, {"x0": x}), asleep=True), len(plain)
         if TORCH in sides:
             turned = [w.T for w in plain]
@@ -223,22 +227,28 @@ def main() -> int:
     parser.add_argument("--block", default="32,128")
     parser.add_argument("--way", action="append", default=[])
     parser.add_argument("--sides", default=",".join((PLAIN, TORCH, INT4)))
+    parser.add_argument("--unknown", action="store_true", help="models do not say how many rows there are")
     parser.add_argument("--worker", metavar="CASE")
     args = parser.parse_args()
     counts, sides = [int(n) for n in args.rows.split(",")], args.sides.split(",")
     if args.worker:
-        print(json.dumps({"rows": measure(args.worker, int(args.block), counts, args.way or [""], sides)}))
+        print(
+            json.dumps(
+                {"rows": measure(args.worker, int(args.block), counts, args.way or [""], sides, unknown=args.unknown)}
+            )
+        )
         return 0
     rows: list[dict[str, Any]] = []
-    deadline = time.perf_counter() + args.budget
-    for name, block in itertools.product(SHAPES, args.block.split(",")):
-        if not asked(name, args.only) or (left := deadline - time.perf_counter()) < 20:
-            continue
-        command = ["benchmarks.gpu_packed", "--rows", args.rows, "--block", block, "--sides", args.sides]
-        command += [word for way in args.way for word in ("--way", way)]
-        found = in_a_process([*command, "--worker", name], {"rows": []}, left)
-        print("\n".join([*found.get("notes", []), *map(report, found["rows"])]), flush=True)
-        rows += found["rows"]
+    command = ["benchmarks.gpu_packed", "--rows", args.rows, "--sides", args.sides, *["--unknown"] * args.unknown]
+    command += [word for way in args.way for word in ("--way", way)]
+    cases = (
+        ([*command, "--block", block, "--worker", name], {"rows": []})
+        for name, block in itertools.product(SHAPES, args.block.split(","))
+        if asked(name, args.only)
+    )
+    for found in each_in_a_process(cases, args.budget, 20):
+        print("\n".join(map(report, found)), flush=True)
+        rows += found
         if args.json:
             record.write(args.json, rows)
     return 0

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -274,6 +274,20 @@ def in_a_process(command: Sequence[str], row: Mapping[str, Any], seconds: float)
     if done.returncode:
         return {**row, "notes": done.stderr.strip().splitlines()[-3:]}
     return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def each_in_a_process(
+    commands: Iterable[tuple[Sequence[str], Mapping[str, Any]]], seconds: float, least: float
+) -> Iterator[list[dict[str, Any]]]:
+    """The rows of each command, or the given ones; their notes are printed. None begins with less than `least` left."""
+    deadline = time.perf_counter() + seconds
+    for command, failed in commands:
+        if (left := deadline - time.perf_counter()) < least:
+            return
+        found = in_a_process(command, failed, left)
+        if notes := found.get("notes"):
+            print("\n".join(notes))
+        yield found["rows"]
 
 
 if __name__ == "__main__":
