@@ -38,8 +38,8 @@ SIDE = 4
 """Words of a column, and columns, that lie together: a lane loads a vector, and eight of them whole lines."""
 WARPS, MANY_WARPS = 16, 8
 """Of a program, one on each multiprocessor; and where it has more than `FEW_ROWS`, for registers to hold the sums.
-Products of one row take 11.3 us so, 12.9 with two programs of 8, 18.4 with four of 4 (H200, 4096 x 14336 and back in
-blocks of 128: `benchmarks.gpu_packed --way`)."""
+Products of one row take 11.3 us so, and 12.9 with two programs of 8 (H200, 4096 x 14336 and back in blocks of 128:
+`benchmarks.gpu_packed --way`)."""
 MOST_WORDS = 16
 """Of a block: as many as a warp asks for at a time."""
 

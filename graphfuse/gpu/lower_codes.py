@@ -6,13 +6,12 @@ number without them, and less the zero point, are the codes as halves, without r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from graphfuse.codegen.kernel import integer, literal
 from graphfuse.dialects import block
 from graphfuse.dialects.codes import HALVES, WORD_BITS, code_bit
 from graphfuse.gpu.convert import holders
-from graphfuse.gpu.kernel import WARP_SIZE, Kernel, ThreadTile, lowers, places
+from graphfuse.gpu.kernel import Kernel, ThreadTile, lowers
+from graphfuse.gpu.lower_dot import matrices, mma
 from graphfuse.gpu.math import NATIVE
 from graphfuse.gpu.words import gather_words
 from graphfuse.ir.core import Op, attr_int, attr_scalar, tile_of
@@ -36,12 +35,9 @@ def lower_words(kernel: Kernel, op: Op) -> None:
 @lowers(block.dot_codes)
 def lower_dot_codes(kernel: Kernel, op: Op) -> None:
     """Instructions in the order of k for each tile of sums."""
-    tiles = [kernel.tile(v) for v in op.operands]
-    size = len(tiles[2].vectors) // (tile_of(op.result).shape[-2] * tile_of(op.result).shape[-1] // WARP_SIZE)
     out: list[Reg] = []
-    for parts in zip(*(_parts(t, size) for t in tiles), strict=True):
-        held = [_held(t, part, size) for t, part in zip(tiles, parts, strict=True)]
-        out += _Product(kernel, op, *held).sums()
+    for parts in zip(*(matrices(kernel.tile(v)) for v in op.operands), strict=True):
+        out += _Product(kernel, op, *map(_held, parts)).sums()
     kernel.set(op, out)
 
 
@@ -65,7 +61,8 @@ class _Product:
                     a = [pairs[i][first + j] for j in range(_STEPS) for i in range(_COLUMNS)]
                     for row in range(0, self.rows, _ROWS):
                         where = [row + r << n | column + c for c in range(_COLUMNS) for r in range(2)]
-                        got = self._multiply(a, self._steps(row, word, first), [total[w] for w in where])
+                        b, sums = self._steps(row, word, first), [total[w] for w in where]
+                        got = mma(self.kernel, self.elem, self.elem, self.elem, a, b, sums)
                         total.update(zip(where, got, strict=True))
         return list(total.values())
 
@@ -80,32 +77,19 @@ class _Product:
         pairs = (code_bit(i, self.bits, HALVES) for i in range(0, WORD_BITS // self.bits, 2))
         if self.bits <= mantissa:
             put = (_inserted(self.kernel, word, at, self.bits, pattern) for at in pairs)
-            return [_less(self.kernel, x, unit + self.zero, self.elem) for x in put]
+            return [self.kernel.recast(_less(self.kernel, x, unit + self.zero, self.elem), "i32") for x in put]
         out: list[Reg] = []
         for at in pairs:  # more bits than the mantissa has are two numbers
             low, high = (_inserted(self.kernel, word, at + b, self.bits // 2, pattern) for b in (0, self.bits // 2))
             high, low = _less(self.kernel, high, unit, self.elem), _less(self.kernel, low, unit + self.zero, self.elem)
             by = _both(self.kernel, 1 << self.bits // 2, self.elem)
-            out.append(self.kernel.intrinsic("fma", high.type, high, by, low))
+            out.append(self.kernel.recast(self.kernel.intrinsic("fma", high.type, high, by, low), "i32"))
         return out
 
-    def _multiply(self, a: Sequence[Reg], b: Sequence[Reg], c: Sequence[Reg]) -> list[Reg]:
-        kind = self.elem.name
-        factors = ", ".join(f"{{{places(first, n)}}}" for first, n in ((0, 4), (4, 4), (8, 2), (10, 4)))
-        text = f"mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 {factors};"
-        words = [self.kernel.recast(w, "i32") for w in (*a, *b)]
-        return self.kernel.assembly(text, *words, *c, gives=["float"] * 4, effects=False)
 
-
-def _parts(tile: ThreadTile, count: int) -> list[Sequence[Reg]]:
-    size = len(tile.vectors) // count
-    return [tile.vectors[i * size : (i + 1) * size] for i in range(count)]
-
-
-def _held(tile: ThreadTile, part: Sequence[Reg], matrices: int) -> dict[int, Reg]:
+def _held(tile: ThreadTile) -> dict[int, Reg]:
     """A matrix' registers, in their order, by the number of the element that the first lane has there."""
-    numbers = sorted((r, at) for at, r in holders(tile.layout).items() if r < len(tile.vectors) // matrices)
-    return {at: part[r] for r, at in numbers}
+    return {at: tile.vectors[r] for at, r in reversed(holders(tile.layout).items())}
 
 
 def _inserted(kernel: Kernel, word: Reg, at: int, bits: int, pattern: int) -> Reg:

@@ -36,12 +36,12 @@ def lower_dot(kernel: Kernel, op: Op) -> None:
     if elem and any(operand_layout(op, i, acc.layout) != t.layout for i, t in enumerate((a, b))):
         elem = None
     out: list[Reg] = []
-    for left, right, sums in zip(_matrices(a), _matrices(b), _matrices(acc), strict=True):
+    for left, right, sums in zip(matrices(a), matrices(b), matrices(acc), strict=True):
         out += _product(kernel, op, left, right, sums, elem)
     kernel.set(op, out)
 
 
-def _matrices(tile: ThreadTile) -> list[ThreadTile]:
+def matrices(tile: ThreadTile) -> list[ThreadTile]:
     """The matrices that a thread has parts of, in order."""
     found = matrix_of(tile.layout)
     assert found is not None, f"{tile.layout} has no matrices one after another"
@@ -95,7 +95,7 @@ def _tensor_cores(
                 ]
                 got = [out[r] for r in where]
                 for x, y in zip(left.words(m, k, precision), right.words(k, n, precision), strict=True):
-                    got = _mma(kernel, elem, a.elem, b.elem, x, y, got)
+                    got = mma(kernel, elem, a.elem, b.elem, x, y, got)
                 for r, value in zip(where, got, strict=True):
                     out[r] = value
     return out
@@ -142,9 +142,10 @@ def _round_tf32(kernel: Kernel, x: Reg) -> Reg:
     return kernel.assembly("cvt.rna.tf32.f32 $0, $1;", x, gives=["i32"], effects=False)[0]
 
 
-def _mma(
+def mma(
     kernel: Kernel, elem: Scalar, left: Scalar, right: Scalar, a: Sequence[Reg], b: Sequence[Reg], c: Sequence[Reg]
 ) -> list[Reg]:
+    """One instruction on words of `left` and `right`, multiplied as `elem`: `c` with their product."""
     whole = elem.is_integer
     sum_type = "s32" if whole else "f32"
     kinds = [_TYPES[e.name] for e in ((left, right) if whole else (elem, elem))]

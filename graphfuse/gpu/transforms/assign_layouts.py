@@ -25,7 +25,7 @@ from graphfuse.gpu.kernel import WARP_SIZE
 from graphfuse.gpu.transforms import code_layouts, dot_layouts
 from graphfuse.gpu.transforms.scan_layouts import owners, scan_layout
 from graphfuse.ir.core import Attr, Block, Func, Op, Params, Trait, Value, attr_dims, attr_int, attr_ints, tile_of
-from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout, log2, tile_outs
+from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout, tile_outs
 from graphfuse.ir.layout_families import Blocked
 from graphfuse.ir.passes import passing
 from graphfuse.ir.remake import Remaker
@@ -241,15 +241,7 @@ def _is_across_warps(layout: LinearLayout, axis: int) -> bool:
 
 def _stacked(result: LinearLayout, axis: int, operand: Tile) -> LinearLayout:
     """The layout of an operand whose results are where they are wanted: each thread has all that it adds up."""
-    below = sum(b for _, b in result.outs[axis:])
-    bits = log2(operand.padded_shape[axis])
-
-    def moved(base: int) -> int:
-        return base >> below << below + bits | base & (1 << below) - 1
-
-    ins = {name: [*map(moved, result.bases(name))] for name in (REGISTER, LANE, WARP)}
-    ins[REGISTER] = [*(1 << below + i for i in range(bits)), *ins[REGISTER]]
-    return LinearLayout.of(ins, tile_outs(operand.padded_shape))
+    return _with_more_registers(result, sum(b for _, b in result.outs[axis:]), operand.padded_shape)
 
 
 def yields_before(owner: Op, terminator: Op) -> int:
@@ -356,14 +348,20 @@ def flattened(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
 def _side_by_side(layout: LinearLayout, axis: int) -> LinearLayout:
     """A layout with a dim of 1 made one of 2, which the lowest bit of the registers moves along."""
     shape = tuple(2 if d == axis else n for d, n in enumerate(layout.shape))
-    below = sum(b for _, b in layout.outs[axis + 1 :])
+    return _with_more_registers(layout, sum(b for _, b in layout.outs[axis + 1 :]), shape)
+
+
+def _with_more_registers(layout: LinearLayout, below: int, shape: Sequence[int]) -> LinearLayout:
+    """A layout of a larger shape: its further bits, above so many of an element's number, are the lowest registers'."""
+    outs = tile_outs(shape)
+    bits = sum(outs.values()) - layout.out_bits
 
     def moved(base: int) -> int:
-        return base >> below << below + 1 | base & (1 << below) - 1
+        return base >> below << below + bits | base & (1 << below) - 1
 
     ins = {name: [*map(moved, layout.bases(name))] for name in (REGISTER, LANE, WARP)}
-    ins[REGISTER].insert(0, 1 << below)
-    return LinearLayout.of(ins, tile_outs(shape))
+    ins[REGISTER] = [*(1 << below + i for i in range(bits)), *ins[REGISTER]]
+    return LinearLayout.of(ins, outs)
 
 
 def operand_layout(op: Op, want: LinearLayout) -> LinearLayout | None:
@@ -375,18 +373,11 @@ def operand_layout(op: Op, want: LinearLayout) -> LinearLayout | None:
     if op.kind is block.reshape and _reshapes(op):
         return want.reshape(tile_of(op.operands[0]).padded_shape)
     if op.kind is block.words:
-        return _of_halves(want)
+        return _with_more_registers(want, 0, tile_of(op.operands[0]).padded_shape)
     if op.kind is block.trans:
         perm = attr_ints(op, "perm")
         return want.transpose([perm.index(i) for i in range(len(perm))])
     return None
-
-
-def _of_halves(words: LinearLayout) -> LinearLayout:
-    """The layout of halves whose words are so."""
-    ins = {name: [b << 1 for b in words.bases(name)] for name in (REGISTER, LANE, WARP)}
-    *outer, (last, bits) = words.outs
-    return LinearLayout.of({**ins, REGISTER: [1, *ins[REGISTER]]}, dict([*outer, (last, bits + 1)]))
 
 
 def _same_shape(a: Type, b: Type) -> bool:
