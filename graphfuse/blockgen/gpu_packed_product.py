@@ -2,9 +2,9 @@
 
     program: panels of columns, and tiles of rows, one after another
       total[w] = 0                                                  w: the warp's number
-      for step: for block g of the step:
-        b = (step * G + g) * W + w                                  W: of warps, G: of blocks of a step
-        total[w] += scale[b] * dot_codes(x[rows, b], codes[b], 0)
+      for step: for part g of the step:
+        b = (step * G + g) * W + w                                  W: of warps, G: of parts of a step
+        total[w] += scale[b] * dot_codes(x[rows, b], codes[b], 0)   a part is a block, or a line of two
       sum of total along w, epilogue, store
 
 Few rows take as long as the codes take to read: warps share the sum, so that what all of them read lies side by side,
@@ -27,41 +27,39 @@ from graphfuse.blockgen.loops import Carried, across
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import Product, column_lane, store_results
 from graphfuse.dialects import block, graph
-from graphfuse.dialects.codes import HALVES, WORD_BITS, code_bit
+from graphfuse.dialects.codes import HALVES, LINE_WORDS, SIDE, WORD_BITS, code_bit
 from graphfuse.ir.core import Attr, Func, Op, Value, attr_int, tensor_of
 from graphfuse.ir.types import BF16, F32, I32
-from graphfuse.symbolic import Dim, ceildiv, divisor, floordiv, minimum, mod, product, static
+from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, minimum, mod, product, static
 
 LEAST_ROWS, FEW_ROWS, MOST_ROWS = 8, 16, 64
 """Of a program: what an instruction has, what it has where they may be few, and what registers hold the sums of."""
-SIDE = 4
-"""Words of a column, and columns, that lie together: a lane loads a vector, and eight of them whole lines."""
 WARPS, MANY_WARPS = 16, 8
 """Of a program, one on each multiprocessor; and where it has more than `FEW_ROWS`, for registers to hold the sums.
 Products of one row take 11.3 us so, and 12.9 with two programs of 8 (H200, 4096 x 14336 and back in blocks of 128:
 `benchmarks.gpu_packed --way`)."""
 MOST_WORDS = 16
-"""Of a block: as many as a warp asks for at a time."""
+"""Of a column: as many as a warp asks for at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Warps of a program, blocks of K that each takes in a step, and programs of a multiprocessor."""
+    """Warps of a program, parts of K that each takes in a step, and programs of a multiprocessor."""
 
     warps: int
-    blocks: int
+    parts: int
     resident: int = 1
 
     def __str__(self) -> str:
-        return f"{self.blocks} blocks warps={self.warps} resident={self.resident}"
+        return f"{self.parts} parts warps={self.warps} resident={self.resident}"
 
 
-def ways(height: int, blocks: int, at_once: int) -> list[Way]:
-    """How to go over so many blocks of K, of which a warp has room for some at once; the best first."""
-    most, warps = power_of_two(blocks + 1) // 2, WARPS if height <= FEW_ROWS else MANY_WARPS
+def ways(height: int, parts: int, at_once: int) -> list[Way]:
+    """How to go over so many parts of K, of which a warp has room for some at once; the best first."""
+    most, warps = power_of_two(parts + 1) // 2, WARPS if height <= FEW_ROWS else MANY_WARPS
     every = ((warps, at_once, 1), (warps, at_once // 2, 1), (warps // 2, at_once, 2), (warps // 2, at_once, 1))
     sizes = ((min(warps, most), max(1, group), resident) for warps, group, resident in every)
-    return list(dict.fromkeys(Way(w, max(1, min(group, blocks // w)), resident) for w, group, resident in sizes))
+    return list(dict.fromkeys(Way(w, max(1, min(group, parts // w)), resident) for w, group, resident in sizes))
 
 
 def emit(kernel: Kernel, op: Op) -> Func:
@@ -81,26 +79,30 @@ class _GpuPackedProduct:
         self.is_ahead = self.height == LEAST_ROWS
         """Whether registers have room for x a step ahead, too."""
         self.panels, count, self.width = graph.panels_of(tensor_of(self.codes))
-        scales, most_words = static(shape_of(self.scale)[1]), MOST_WORDS * FEW_ROWS // max(FEW_ROWS, self.height)
-        self.words = divisor(count // scales, most_words)
-        """Of a block: those of a longer one that has a scale are several."""
-        self.blocks = count // self.words
-        self.of_scale = self.blocks // scales
-        """Blocks that share a scale."""
         self.bits, self.columns = attr_int(op, "bits", 0), attr_int(op, "columns", 0)
-        self.zero = attr_int(op, "zero", 0)
+        self.zero, self.depth = attr_int(op, "zero", 0), static(shape_of(self.x)[-1])
+        scales, most_words = static(shape_of(self.scale)[0]), MOST_WORDS * FEW_ROWS // max(FEW_ROWS, self.height)
+        self.words = next(n for n in (most_words, LINE_WORDS, SIDE) if self._are_blocks(n, count // scales))
+        """Of a block: those of a longer one that has a scale are several."""
+        self.of_scale = count // scales // self.words
+        """Blocks that share a scale."""
         self.length = self.words * (WORD_BITS // self.bits)
-        self.depth = self.length * self.blocks
+        self.blocks, self.of_part = self.depth // self.length, max(1, LINE_WORDS // self.words)
+        self.parts = ceildiv(self.blocks, self.of_part)
         self.elem = element_of(self.x) if element_of(self.x).bytes == BF16.bytes else BF16
         domain = (self.rows, self.columns)
         self.work = Product(
             op.result, self.x, self.codes, domain, (self.depth,), lambda o, k: self._row_at(o[0], k[0]),
             lambda o, k: (*k, o[1]),
         )  # fmt: skip
-        way = self.way = kernel.chosen(ways(self.height, self.blocks, most_words // self.words))
-        self.steps = -(-self.blocks // (way.warps * way.blocks))
+        way = self.way = kernel.chosen(ways(self.height, self.parts, most_words // (self.words * self.of_part)))
+        self.steps, self.of_step = -(-self.parts // (way.warps * way.parts)), way.parts * self.of_part
         self.items = self.panels * ceildiv(self.rows, self.height)
         self.grid = minimum(self.items, way.resident * kernel.machine.multiprocessors)
+
+    def _are_blocks(self, words: int, of_scale: int) -> bool:
+        """Whether a scale's words, and all of K, are whole blocks of so many."""
+        return of_scale % words == 0 and self.depth % (words * WORD_BITS // self.bits) == 0
 
     def emit(self) -> Func:
         """As many programs as run at a time; each goes over items, a panel and a tile of rows."""
@@ -125,8 +127,8 @@ class _GpuPackedProduct:
             total, *left = carried
             following = self._begun(*self._later(item, t))
             left = left if self.is_ahead else [*self._rows(item, t), *left]
-            for g in range(self.way.blocks):
-                total = self._block(*left[g :: self.way.blocks], total=total)
+            for g in range(self.of_step):
+                total = self._block(*left[g :: self.of_step], total=total)
             return [total, *following]
 
         return self.ev.loop("t", self.steps, step, [self._zero(), *begun], inline=False)
@@ -141,15 +143,15 @@ class _GpuPackedProduct:
     def _begun(self, item: Dim, t: Dim) -> list[Value]:
         """What a step reads: x, if it is read ahead, words, scales and zero points, of each block."""
         panel, *_ = self._place(item)
-        parts = [self._parts(item, t, g) for g in range(self.way.blocks)]
-        words = [self._words(lane, panel, b) for lane, b in parts]
+        parts = [self._parts(item, t, g) for g in range(self.of_step)]
+        words = [self._words(lane, panel, b, g % self.of_part) for g, (lane, b) in enumerate(parts)]
         numbers = [self._numbers(lane, panel, b) for lane, b in parts]
         xs = self._rows(item, t) if self.is_ahead else []
         return [*xs, *words, *(v for same in zip(*numbers, strict=True) for v in same)]
 
     def _rows(self, item: Dim, t: Dim) -> list[Value]:
         """x of each block of a step."""
-        (_, rows, row), blocks = self._place(item), range(self.way.blocks)
+        (_, rows, row), blocks = self._place(item), range(self.of_step)
         return [self._x(lane, rows, row, b) for lane, b in (self._parts(item, t, g) for g in blocks)]
 
     def _place(self, item: Dim) -> tuple[Dim, Lane, Dim]:
@@ -160,15 +162,16 @@ class _GpuPackedProduct:
 
     def _parts(self, item: Dim, t: Dim, g: int) -> tuple[Lane, Dim]:
         """The lane over warps, and the block of K that each has; beyond the last there are none."""
-        way = self.way
-        first = (t * way.blocks + g) * way.warps
-        if t == 0 and whole_tiles(self.blocks, way.warps * way.blocks):
-            return lane_over(self.kernel.space, way.warps, first)
-        left = self.blocks - first
-        if self.grid != self.items:
-            left = minimum(left, (self.items - item) * self.blocks)
-        lane, b = lane_over(self.kernel.space, way.warps, first, left)
-        return replace(lane, bounded=True), b
+        way, (part, block) = self.way, divmod(g, self.of_part)
+        first = (t * way.parts + part) * way.warps
+        limit = None
+        if t != 0 or not whole_tiles(self.blocks, way.warps * self.of_step):
+            count = ceildiv(self.blocks - block, self.of_part)
+            limit = count - first
+            if self.grid != self.items:
+                limit = minimum(limit, (self.items - item) * count)
+        lane, b = lane_over(self.kernel.space, way.warps, first, limit)
+        return replace(lane, bounded=limit is not None), b * self.of_part + block
 
     def _store(self, item: Dim, total: Value) -> None:
         """The results of an item."""
@@ -181,25 +184,29 @@ class _GpuPackedProduct:
     def _zero(self) -> Value:
         return self.ev.const(0.0, F32, (self.way.warps, self.height, self.width))
 
-    def _words(self, parts: Lane, panel: Dim, b: Dim) -> Value:
-        """The words of a block of each warp."""
-        ev = self.ev
-        sizes = (self.words // SIDE, self.width // SIDE, SIDE, SIDE)
-        lanes, at = zip(*(lane_over(self.kernel.space, n) for n in sizes), strict=True)
+    def _words(self, parts: Lane, panel: Dim, b: Dim, of_part: int) -> Value:
+        """The words of a block of each warp, which is number `of_part` of a line, or whole lines."""
+        ev, lines, groups = self.ev, max(1, self.words // LINE_WORDS), self.width // SIDE
+        fours = self.words // lines // SIDE
+        lanes, at = zip(*(lane_over(self.kernel.space, n) for n in (lines, fours, groups, SIDE, SIDE)), strict=True)
+        line, four, group, *inner = at
         with ev.lanes_as(parts, *lanes):
-            tile = ev.load(ev.leaves[self.codes], (panel, b * sizes[0] + at[0], *at[1:]))
-        rows = ev.emit(block.trans, tile, perm=(0, 1, 3, 2, 4))
+            first = exact_div(b - of_part, self.of_part)
+            assert first is not None, "blocks are counted in parts"
+            where = (first * lines + line, panel, (four + of_part * fours) * groups + group, *inner)
+            tile = ev.load(ev.leaves[self.codes], where)
+        rows = ev.emit(block.trans, tile, perm=(0, 1, 2, 4, 3, 5))
         return ev.emit(block.reshape, rows, shape=(self.way.warps, self.words, self.width))
 
     def _numbers(self, parts: Lane, panel: Dim, b: Dim) -> list[Value]:
         """The scales of a block of each warp, and zero points, if they differ."""
         ev, (columns, column) = self.ev, lane_over(self.kernel.space, self.width)
         if self.of_scale > 1:  # not of each warp its own, so that no limit cuts off what is behind the last
-            b = minimum(floordiv(b, self.of_scale), self.blocks // self.of_scale - 1)
+            b = minimum(floordiv(b, self.of_scale), static(shape_of(self.scale)[0]) - 1)
             panel = minimum(panel, self.panels - 1)
         with ev.lanes_as(parts, Lane("", 1), columns):
             values = (self.scale, *([] if self.points is None else [self.points]))
-            return [ev.value(v, (panel, b, column)) for v in values]
+            return [ev.value(v, (b, panel * self.width + column)) for v in values]
 
     def _x(self, parts: Lane, rows: Lane, row: Dim, b: Dim) -> Value:
         """Rows of x along a block of each warp; halves as words."""

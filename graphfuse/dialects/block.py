@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from typing import TypeVar
 
-from graphfuse.dialects.codes import BITS, WORD_BITS
+from graphfuse.dialects.codes import BITS, SIDE, WORD_BITS
 from graphfuse.dialects.elementwise import (
     FUNCTIONS,
     MACHINE_FUNCTIONS,
@@ -566,11 +566,11 @@ MOST_ZERO = 128
 
 @opdef("block.dot_codes", Trait.PURE)
 def dot_codes(x: Type, codes: Type, acc: Type, *, bits: int, elem: Scalar, zero: int = 0) -> Type:
-    """acc + x @ (codes - zero) for codes of 2, 4 or 8 bits: those of steps that follow along K are a word of a column.
+    """acc + x @ (codes - zero) for codes of 2, 4 or 8 bits, several of a column in a word.
 
     x is [.., M, K / 2], words (i32) of f16 or bf16 (`elem`) that follow along K, codes [.., K * bits / 32, N] of i32
-    and acc [.., M, N] of f32; dims in front are equal. The code i steps into a word is at `code_bit(i, bits, HALVES)`.
-    `zero` is 0 to 128.
+    and acc [.., M, N] of f32; dims in front are equal. Of four words of a column, each has a pair of every eight steps:
+    code i of word t is that of step `8 * (i // 2) + 2 * t + i % 2`, at `code_bit(i, bits, HALVES)`. `zero` is 0 to 128.
     """
     tx, tw, tc = _tile(x), _tile(codes), _tile(acc)
     if bits not in BITS or elem not in (F16, BF16) or tx.elem != I32 or tw.elem != I32 or tc.elem != F32:
@@ -581,7 +581,7 @@ def dot_codes(x: Type, codes: Type, acc: Type, *, bits: int, elem: Scalar, zero:
     ranks = {len(t.shape) for t in (tx, tw, tc)}
     if len(ranks) != 1 or min(ranks) < 2 or not tx.shape[:-2] == tw.shape[:-2] == tc.shape[:-2]:
         raise VerifyError(f"shapes do not fit: {tx}, {tw} and {tc}")
-    if 2 * tx.shape[-1] != per * tw.shape[-2] or tc.shape[-2:] != (tx.shape[-2], tw.shape[-1]):
+    if tw.shape[-2] % SIDE or 2 * tx.shape[-1] != per * tw.shape[-2] or tc.shape[-2:] != (tx.shape[-2], tw.shape[-1]):
         raise VerifyError(f"shapes do not fit: {tx}, {tw} and {tc}")
     return tc
 

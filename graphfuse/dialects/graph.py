@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from graphfuse.constraints import require
 from graphfuse.dialects.block import MAX_GRID_RANK
-from graphfuse.dialects.codes import BITS, WORD_BITS
+from graphfuse.dialects.codes import BITS, LINE, LINE_WORDS, PANEL, SIDE, WORD_BITS, line_steps
 from graphfuse.dialects.elementwise import ROUNDED_KINDS, SCAN_KINDS, check_reduce_kind, declare
 from graphfuse.dialects.operands import axis_of, one_body, per_dim, positive, tensor, window_of, yielded_by
 from graphfuse.errors import VerifyError
@@ -265,18 +265,26 @@ def contract_packed(x: Type, p: Type, s: Type, *more: Type, columns: int, bits: 
     """x [.., K] times a matrix of codes of few bits, each less its zero point, times its scale: [.., columns] of f32.
 
     p [panels, words, width] has the codes as words of i32, each of one column: the code i steps along K is at the bits
-    `code_bit(i, bits)` of its word; or p is [panels, words / 4, width / 4, 4, 4], and the code at
-    `code_bit(i, bits, HALVES)`. s is [panels, blocks, width], K being in blocks. Behind it come the scales of x
+    `code_bit(i, bits)` of its word. s is [panels, blocks, width], K being in blocks. Behind it come the scales of x
     [.., blocks] in f32, if that is i8, and zero points, of s' shape, if they differ.
+
+    Or p is [lines, panels, 2 * 8, 4, 4], for lanes of a GPU: a line has `line_steps(bits)` steps of K, twice four words
+    of eight times four columns, in the order of `block.dot_codes`. Then s is [blocks, panels * 32], the last line is
+    filled up, and so are its blocks, with scales of 0.
     """
     tx, tp, ts, *rest = (tensor(t, f"operand {i}") for i, t in enumerate((x, p, s, *more)))
-    if bits not in BITS or tp.elem != I32 or not tp.is_static or not (tp.rank == 3 or tp.shape[3:] == (4, 4)):
+    inner = tp.shape[2:]
+    if bits not in BITS or tp.elem != I32 or not tp.is_static or not (tp.rank == 3 or inner == (LINE, SIDE, SIDE)):
         raise VerifyError(f"expected panels of words (i32) of 2, 4 or 8 bits, got {tp} of {bits}")
     panels, words, width = panels_of(tp)
-    depth, blocks = words * (WORD_BITS // bits), static(ts.shape[1]) if ts.rank == 3 and ts.is_static else 0
-    if ts.shape != (panels, blocks, width) or not ts.elem.is_float or not blocks or words % blocks:
+    in_lines, depth = tp.rank == 5, words * (WORD_BITS // bits)
+    blocks = static(ts.shape[0 if in_lines else 1]) if ts.rank == (2 if in_lines else 3) and ts.is_static else 0
+    wanted = (blocks, panels * width) if in_lines else (panels, blocks, width)
+    if ts.shape != wanted or not ts.elem.is_float or not blocks or words % blocks:
         raise VerifyError(f"the scales {ts} are no blocks of {tp}")
-    if not (tx.elem.is_float or tx.elem == I8) or not tx.rank or tx.shape[-1] != depth:
+    least = depth - line_steps(bits) + 1 if in_lines else depth
+    found = tx.shape[-1] if tx.rank else 0
+    if not (tx.elem.is_float or tx.elem == I8) or not (isinstance(found, int) and least <= found <= depth):
         raise VerifyError(f"expected floats or i8 [.., {depth}], got {tx}")
     if tx.elem == I8 and (not rest or rest.pop(0) != Tensor((*tx.shape[:-1], blocks), F32)):
         raise VerifyError(f"expected scales [.., {blocks}] in f32 of {tx}")
@@ -289,8 +297,8 @@ def contract_packed(x: Type, p: Type, s: Type, *more: Type, columns: int, bits: 
 
 def panels_of(p: Tensor) -> tuple[int, int, int]:
     """How many panels the codes of `contract_packed` have, words of each column, and columns."""
-    panels, words, width, *inner = (static(d) for d in p.shape)
-    return (panels, words * inner[0], width * inner[1]) if inner else (panels, words, width)
+    first, second, third, *inner = (static(d) for d in p.shape)
+    return (second, first * LINE_WORDS, PANEL) if inner else (first, second, third)
 
 
 def parse_spec(spec: str) -> tuple[str, str, str]:

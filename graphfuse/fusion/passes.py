@@ -64,7 +64,7 @@ BYTES: tuple[Pass, ...] = (
 
 AS_STORED: tuple[Pass, ...] = (
     fold_all_but_weights,  # what is known of scales looks known, and the bytes are still bytes
-    pack_codes.given(halves=True),
+    pack_codes.given(lines=True),
     dequantise_later,  # what the pass before declined
 )
 """What runs first for a GPU, but under `strict`: which quantised weights are not made floats when compiling."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from graphfuse.codegen.kernel import integer, literal
 from graphfuse.dialects import block
-from graphfuse.dialects.codes import HALVES, WORD_BITS, code_bit
+from graphfuse.dialects.codes import HALVES, SIDE, WORD_BITS, code_bit
 from graphfuse.gpu.convert import holders
 from graphfuse.gpu.kernel import Kernel, ThreadTile, lowers
 from graphfuse.gpu.lower_dot import matrices, mma
@@ -54,7 +54,7 @@ class _Product:
     def sums(self) -> list[Reg]:
         """The accumulator with the products."""
         total, n = dict(self.acc), log2(self.columns)
-        for word in range(0, self.count, 4):
+        for word in range(0, self.count, SIDE):
             for column in (c + pair for c in range(0, self.columns, 32) for pair in (0, _COLUMNS)):
                 pairs = [self._halves(self.codes[word << n | column + i]) for i in range(_COLUMNS)]
                 for first in range(0, self.per, _STEPS):
@@ -69,7 +69,7 @@ class _Product:
     def _steps(self, row: int, word: int, first: int) -> list[Reg]:
         """What an instruction takes of eight rows of x."""
         k = log2(self.count * self.per)
-        return [self.x[row << k | word * self.per + first + j] for j in range(_STEPS)]
+        return [self.x[row << k | word * self.per + SIDE * (first + j)] for j in range(_STEPS)]
 
     def _halves(self, word: Reg) -> list[Reg]:
         """The codes of a word less the zero point, as words of two halves each."""

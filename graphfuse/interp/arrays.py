@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from graphfuse.dialects.codes import WORD_BITS, code_bit
+from graphfuse.dialects.codes import HALVES, PANEL, SIDE, WORD_BITS, code_bit
 from graphfuse.dialects.graph import parse_spec
 from graphfuse.errors import InputError
 from graphfuse.interp import elementwise as ew
@@ -98,6 +98,21 @@ def unpacked(words: Array, bits: int, parts: int, axis: int) -> Array:
     steps = [words >> code_bit(i, bits, parts) & ((1 << bits) - 1) for i in range(WORD_BITS // bits)]
     shape = (*words.shape[:axis], -1, *words.shape[axis + 1 :])
     return np.stack(steps, axis=axis + 1).reshape(shape)
+
+
+def unpacked_lanes(words: Array, bits: int, axis: int) -> Array:
+    """The same of words in the order of `block.dot_codes`."""
+    codes, before, after = unpacked(words, bits, HALVES, axis), words.shape[:axis], words.shape[axis + 1 :]
+    pairs = codes.reshape(*before, -1, SIDE, WORD_BITS // bits // HALVES, HALVES, *after)
+    return pairs.swapaxes(axis + 1, axis + 2).reshape(codes.shape)
+
+
+def lanes_in_rows(lines: Array) -> Array:
+    """Words [.., 8 * m, 4, 4] of lines as [.., 4 * m, 32]."""
+    *outer, many, lanes, columns = lines.shape
+    groups = PANEL // columns
+    parts = lines.reshape(*outer, many // groups, groups, lanes, columns)
+    return parts.swapaxes(-3, -2).reshape(*outer, many // groups * lanes, PANEL)
 
 
 def contract_arrays(a: Array, b: Array, spec: str) -> Array:

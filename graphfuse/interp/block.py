@@ -18,14 +18,13 @@ from typing import Any
 import numpy as np
 
 from graphfuse.dialects import block, control, effects, gpu
-from graphfuse.dialects.codes import HALVES
 from graphfuse.errors import GraphfuseError, InputError
 from graphfuse.findings import Finding, FoundError
 from graphfuse.interp import effects as effects_interp
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp import gpu as gpu_interp
 from graphfuse.interp import moves as moves_interp
-from graphfuse.interp.arrays import reduce_array, scan_array, unpacked, widened
+from graphfuse.interp.arrays import reduce_array, scan_array, unpacked_lanes, widened
 from graphfuse.interp.elementwise import Array
 from graphfuse.interp.memory import Context, Pointer, Semantics, attr, elementwise, read, write
 from graphfuse.interp.races import Races, bits
@@ -369,7 +368,7 @@ def _dot_bytes(_: Context, op: Op, a: Array, b: Array, acc: Array) -> Array:
 
 
 def _dot_codes(_: Context, op: Op, x: Array, words: Array, acc: Array) -> Array:
-    codes = unpacked(words, int(attr(op, "bits")), HALVES, words.ndim - 2) - int(attr(op, "zero", 0))
+    codes = unpacked_lanes(words, int(attr(op, "bits")), words.ndim - 2) - int(attr(op, "zero", 0))
     return gpu_interp.multiplied(np.ascontiguousarray(x).view(numpy_dtype(attr(op, "elem"))), codes, acc)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from graphfuse.dialects import graph
 from graphfuse.dialects.call import arguments_of, function_of
-from graphfuse.dialects.codes import BYTES, HALVES
+from graphfuse.dialects.codes import BYTES, line_steps
 from graphfuse.dialects.elementwise import ROUNDED_KINDS
 from graphfuse.errors import GraphfuseError, InputError
 from graphfuse.interp import elementwise as ew
@@ -30,11 +30,13 @@ from graphfuse.interp.arrays import (
     contract_arrays,
     correlate,
     identity,
+    lanes_in_rows,
     narrowed,
     pad_axis,
     reduce_array,
     scan_array,
     unpacked,
+    unpacked_lanes,
     widened,
 )
 from graphfuse.interp.block import launch
@@ -348,10 +350,15 @@ def _contract_blocks(context: Context, op: Op, x: Array, q: Array, s: Array) -> 
 
 def _contract_packed(context: Context, op: Op, x: Array, p: Array, s: Array, *more: Array) -> Array:
     dtype, bits = context.dtype(_elem(op)), int(attr(op, "bits", 0))
-    panels, words, width = graph.panels_of(tensor_of(op.operands[1]))
-    parts = BYTES if p.ndim == 3 else HALVES
-    p = p if p.ndim == 3 else p.transpose(0, 1, 3, 2, 4).reshape(panels, words, width)
-    codes = unpacked(p, bits, parts, 1).reshape(panels, s.shape[1], -1, width).astype(dtype)
+    panels, _, width = graph.panels_of(tensor_of(op.operands[1]))
+    if p.ndim == 3:
+        codes = unpacked(p, bits, BYTES, 1)
+    else:  # of each column as of one panel
+        x = np.pad(x, [*[(0, 0)] * (x.ndim - 1), (0, len(p) * line_steps(bits) - x.shape[-1])])
+        rows = lanes_in_rows(p).swapaxes(1, 2).reshape(-1, panels * width)
+        codes = unpacked_lanes(rows, bits, 0)
+        panels, width, s, *more = 1, panels * width, s[None], *(a[None] for a in more)
+    codes = codes.reshape(panels, s.shape[1], -1, width).astype(dtype)
     x = x.astype(dtype)
     if tensor_of(op.operands[0]).elem == I8:
         scale, more = more[0], more[1:]

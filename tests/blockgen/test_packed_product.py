@@ -142,7 +142,7 @@ def test_programs_compute_what_the_interpreter_does(case: Packed, machine: Machi
 @pytest.mark.parametrize("machine", [GPU, GpuMachine()], ids=["one program", "a program each"])
 @pytest.mark.parametrize("case", GPU_CASES.values(), ids=GPU_CASES)
 def test_programs_of_gpus(case: Packed, machine: Machine) -> None:
-    func = pack_codes(case.func(), least=1, halves=True)
+    func = pack_codes(case.func(), least=1, lines=True)
     regions, _ = outline(func)
     assert any(op.kind is graph.contract_packed for op in regions.walk())
     for n in (1, 9, case.most) if N in case.lead else (1,):

@@ -143,7 +143,7 @@ KINDS = {
     "packed": Kind(
         "contraction", ("f16", "bf16", "f32"),
         "o = contract_packed(@V, p, s) {bits = 4, columns = 70, zero = 8}; return(o)",
-        "p: 3x2x8x4x4xi32, s: 3x2x32xf32", sizes=OF_CODES, instruction={"sm_80": MMA, "sm_90a": MMA}),
+        "p: 1x3x16x4x4xi32, s: 2x96xf32", sizes=OF_CODES, instruction={"sm_80": MMA, "sm_90a": MMA}),
     "vector": Kind("contraction", NUMBERS, 'o = contract(@V, y) {spec = "mk,k->m"}; return(o)', "y: @Cx@E"),
     "short_sums": Kind("contraction", NUMBERS, 'o = contract(@V, y) {spec = "mk,k->m"}; return(o)', "y: @Cx@E",
                        views=("permuted", "flipped"), sizes=SHORT_SUMS, multiprocessors=1),

@@ -68,7 +68,7 @@ def test_of_which_shapes_there_are_kernels(dims: str, ranges: str, names: list[s
 
 
 def test_products_by_codes_have_them_too() -> None:
-    text = "x: (n)x64xbf16, p: 1x2x8x4x4xi32, s: 1x1x32xf32"
+    text = "x: (n)x64xbf16, p: 1x1x16x4x4xi32, s: 1x32xf32"
     func = graph_func(text, "y = contract_packed(x, p, s) {bits = 4, columns = 32}; return(y)", "n in 1..4096")
     (region,) = regions_of(outline(func)[0].body)
     assert [v.suffix for v in versions(region, func.ranges)] == ["one", "n"]

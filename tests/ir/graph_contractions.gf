@@ -18,10 +18,10 @@ func @accumulate(%a: tensor<(m)x8xbf16>, %b: tensor<8x3xbf16>, %i: tensor<(m)x8x
   return(%half, %single, %int, %parts, %blocks)
 }
 
-func @packed(%a: tensor<2x(m)x8xbf16>, %i: tensor<(m)x8xi8>, %t: tensor<(m)x1xf32>, %p: tensor<2x1x4xi32>, %s: tensor<2x1x4xf32>, %z: tensor<2x1x4xu8>, %b: tensor<(m)x32xbf16>, %l: tensor<2x1x1x4x4xi32>) {
+func @packed(%a: tensor<2x(m)x8xbf16>, %i: tensor<(m)x8xi8>, %t: tensor<(m)x1xf32>, %p: tensor<2x1x4xi32>, %s: tensor<2x1x4xf32>, %z: tensor<2x1x4xu8>, %b: tensor<(m)x32xbf16>, %l: tensor<1x1x16x4x4xi32>, %u: tensor<2x32xf16>) {
   %floats = graph.contract_packed(%a, %p, %s) {bits = 4, columns = 7, zero = 8} : tensor<2x(m)x7xf32>
   %bytes = graph.contract_packed(%i, %p, %s, %t, %z) {bits = 4, columns = 8} : tensor<(m)x8xf32>
-  %lanes = graph.contract_packed(%b, %l, %s) {bits = 4, columns = 5, zero = 8} : tensor<(m)x5xf32>
+  %lanes = graph.contract_packed(%b, %l, %u) {bits = 4, columns = 5, zero = 8} : tensor<(m)x5xf32>
   return(%floats, %bytes, %lanes)
 }
 

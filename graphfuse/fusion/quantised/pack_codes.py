@@ -25,7 +25,7 @@ from functools import partial
 import numpy as np
 
 from graphfuse.dialects import graph
-from graphfuse.dialects.codes import BITS, BYTES, HALVES, WORD_BITS, code_bit
+from graphfuse.dialects.codes import BITS, BYTES, HALVES, LINE_WORDS, PANEL, SIDE, WORD_BITS, code_bit, line_steps
 from graphfuse.fusion.quantised.dequantise_later import (
     LEAST_ELEMENTS,
     ByMatrix,
@@ -42,32 +42,37 @@ from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
 from graphfuse.ir.types import F32, I8
 from graphfuse.symbolic import Ranges, static
 
-LEAST_WORDS, FEW_ROWS = 4, 16
-"""Words of a column that one instruction of a GPU takes; and rows up to which its multiprocessors keep up with memory
+FEW_ROWS = 16
+"""Rows up to which a GPU's multiprocessors keep up with memory
 (`benchmarks.gpu_packed`)."""
 
 
 @passing("graph")
-def pack_codes(func: Func, *, width: int = 32, least: int = LEAST_ELEMENTS, halves: bool = False) -> Func:
+def pack_codes(func: Func, *, width: int = 32, least: int = LEAST_ELEMENTS, lines: bool = False) -> Func:
     """Multiply by matrices of codes, of `least` elements and more, as they are, in panels of so many columns.
 
-    `halves`: codes lie as a GPU widens them, x is not rounded, and rows may be few.
+    `lines`: codes lie as lanes of a GPU have them, in panels of 32 columns, and x is not rounded.
     """
-    form = _Form(width, HALVES, FEW_ROWS, LEAST_WORDS) if halves else _Form(width)
+    form = _Form(PANEL, in_lines=True) if lines else _Form(width)
     return dead_code(rebuild(func, partial(_visit, form=form, least=least, ranges=func.ranges)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How codes are laid out, in panels of `width` columns and `parts` of a word, and of what products.
-
-    x may have `most_rows`, or fewer, and a block has `least_words` of a column.
-    """
+    """How codes are laid out: in panels of `width` columns, or in lines."""
 
     width: int
-    parts: int = BYTES
-    most_rows: int | None = None
-    least_words: int = 1
+    in_lines: bool = False
+
+    @property
+    def least_words(self) -> int:
+        """Of a block: what one instruction takes of a column."""
+        return SIDE if self.in_lines else 1
+
+    @property
+    def most_rows(self) -> int | None:
+        """Of x, at least."""
+        return FEW_ROWS if self.in_lines else None
 
 
 def _visit(op: Op, form: _Form, least: int, ranges: Ranges) -> Replacement | None:
@@ -77,7 +82,7 @@ def _visit(op: Op, form: _Form, least: int, ranges: Ranges) -> Replacement | Non
         return None
     if form.most_rows and by.least_rows(ranges) > form.most_rows:
         return None
-    x, w, rounded = by.x, by.w, 0 if form.parts == HALVES else attr_int(op, "rounded_block", 0)
+    x, w, rounded = by.x, by.w, 0 if form.in_lines else attr_int(op, "rounded_block", 0)
     packed = _packed(found, form, rounded, turned=by.rhs[1] == by.n)
     if packed is None:
         return None
@@ -125,14 +130,30 @@ def _packed(found: Quantised, form: _Form, rounded: int, *, turned: bool) -> tup
         small = points.astype(np.uint8) if points.min() >= 0 and points.max() <= np.iinfo(np.uint8).max else points
         more.append(small if np.array_equal(small, points) else points)
     blocks = [narrowest(scale[:, ::block].astype(np.float32)), *more]
-    words, *numbers = (_panels(a, form.width) for a in (_words(codes, bits, form.parts), *blocks))
-    return [words if form.parts == BYTES else _for_lanes(words), *numbers], attrs
+    if not form.in_lines:
+        return [_panels(a, form.width) for a in (_words(codes, bits, BYTES), *blocks)], attrs
+    words, numbers = _lines(codes, bits), blocks
+    if block < codes.shape[1]:
+        line = line_steps(bits)
+        unit = block if block % line == 0 else math.gcd(block, line)
+        more = len(words) * line // unit - codes.shape[1] // unit
+        numbers = [_filled(np.repeat(a, block // unit, 1), more) for a in blocks]
+    return [words, *(_filled(a).T.copy() for a in numbers)], attrs
 
 
-def _for_lanes(panels: Array) -> Array:
-    """[n, m, w] as [n, m / 4, w / 4, 4, 4]."""
-    count, words, width = panels.shape
-    return np.ascontiguousarray(panels.reshape(count, words // 4, 4, width // 4, 4).transpose(0, 1, 3, 2, 4))
+def _lines(codes: Array, bits: int) -> Array:
+    """Codes [n, k] in bytes as [lines, panels, 16, 4, 4]: see `graph.contract_packed`."""
+    codes = _filled(codes, -codes.shape[1] % line_steps(bits))
+    n, pairs = len(codes), WORD_BITS // bits // HALVES
+    words = _words(codes.reshape(n, -1, pairs, SIDE, HALVES).swapaxes(2, 3).reshape(n, -1), bits, HALVES)
+    parts = words.reshape(n // PANEL, PANEL // SIDE, SIDE, -1, LINE_WORDS // SIDE, SIDE)
+    lines = parts.transpose(3, 0, 4, 1, 5, 2)
+    return np.ascontiguousarray(lines).reshape(*lines.shape[:2], -1, SIDE, SIDE)
+
+
+def _filled(rows: Array, more: int = 0) -> Array:
+    """[n, m] with zeros: rows up to a panel's, and more columns."""
+    return np.pad(rows, ((0, -len(rows) % PANEL), (0, more)))
 
 
 def _words(codes: Array, bits: int, parts: int) -> Array:

@@ -1,10 +1,10 @@
 """Layouts of `block.dot_codes`: words where they are loaded, side by side, and the rows that multiply them to match.
 
-`mma.sync` m16n8k16 sums over 16 steps in an order that does not matter, and which column of the result is which row of
-its left operand does not either. So a lane has whole words, of four columns that lie side by side:
+Which column of the result is which row of the left operand of `mma.sync` m16n8k16 does not matter, and a word has just
+the steps that a lane has of it. So a lane has whole words, of four columns that lie side by side:
 
     words    columns 4 g .. 4 g + 3 of word t          g: the lane's number by 4, t: the rest; then columns 32 on
-    x        steps of word t in row g                  then rows 8 on
+    x        pair t of each eight steps in row g       then rows 8 on
     acc      columns 4 g .. 4 g + 3 of rows 2 t, 2 t + 1
 
 Nothing moves between lanes: a word's codes are widened where it has been loaded.
@@ -36,8 +36,8 @@ def layouts(op: Op, warps: int) -> tuple[LinearLayout, LinearLayout, LinearLayou
     n, k, per = log2(columns), log2(count), log2(WORD_BITS // attr_int(op, "bits") // 2)
     down, across = range(3, log2(rows)), range(5, n)
     made = (
-        # bits of x: words of halves by words of codes, these, rows
-        ((*range(per), *range(per + 2, per + k), *_from(down, per + k)), (per, per + 1, *_from(range(3), per + k))),
+        # bits of x: pairs of steps, eights of steps, rows
+        ((*range(2, per + k), *_from(down, per + k)), (0, 1, *_from(range(3), per + k))),
         ((0, 1, *across, *range(n + 2, n + k)), (n, n + 1, 2, 3, 4)),
         ((n, 0, 1, *across, *_from(down, n)), (n + 1, n + 2, 2, 3, 4)),
     )
