@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 from benchmarks.gemm_kernels import Gemm
-from graphfuse.blockgen import gpu_contraction, gpu_matmul_tile, gpu_product_costs
+from graphfuse.blockgen import gpu_contraction, gpu_matmul_tile, gpu_product_costs, gpu_tiles
 from graphfuse.blockgen.gpu_matmul_tile import ProductTile
 from graphfuse.blockgen.gpu_product_costs import ProductCosts
 from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, WgmmaTile
@@ -37,7 +37,7 @@ def region_text(
     step_bytes: int = STEP_BYTES,
     attrs: Mapping[str, int] | None = None,
     target: Target = TARGET,
-    group: int = gpu_contraction.GROUP,
+    group: int = gpu_tiles.GROUP,
 ) -> str:
     """The block function for a shape, its epilogue and its layouts; what else `gemm` says does not matter.
 

@@ -29,8 +29,8 @@ from benchmarks import record
 from benchmarks.gemm_kernels import Gemm
 from benchmarks.gpu_race import COMPILER, TARGET, compile_each, compile_text, rows_of, run, show_compiled, summary
 from benchmarks.gpu_timing import arguments, asked, ptxas
-from graphfuse.blockgen.gpu_contraction import GROUP
 from graphfuse.blockgen.gpu_matmul_tile import ProductTile
+from graphfuse.blockgen.gpu_tiles import GROUP
 from graphfuse.blockgen.gpu_wgmma_tile import STEP_BYTES, WgmmaTile
 
 SHAPES = (

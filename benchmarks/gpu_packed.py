@@ -5,9 +5,9 @@
 A case is a chain of `MatMulNBits` of bf16, up and down between two widths, as layers of a Llama have them, each with
 weights of its own and as many as no cache holds. Sides: `graphfuse`; `graphfuse bf16`, the chain with plain weights;
 `torch bf16`; `torch int4`, `_weight_int4pack_mm`. Times are of one product, mean over the chain. `bandwidth` is what
-weights and scales alone would need of the copy bandwidth, measured in the same run. `--way` names one of
-`gpu_packed_product.ways`, instead of the compiler's choice; with `--unknown` models leave open how many rows there are.
-Results are compared with products in f32 first.
+weights and scales alone would need of the copy bandwidth, measured in the same run. `--way` has words of one of
+`gpu_packed_product.ordered`, instead of the compiler's choice; with `--unknown` models leave open how many rows there
+are. Results are compared with products in f32 first.
 """
 
 from __future__ import annotations
@@ -117,12 +117,12 @@ def _way(name: str) -> Any:
     """Patches the choice among ways to emit."""
     from graphfuse.blockgen import gpu_packed_product
 
-    chosen = gpu_packed_product.ways
+    chosen = gpu_packed_product.ordered
 
-    def ways(*args: int) -> list[Any]:
-        return sorted(chosen(*args), key=lambda way: str(way) != name)
+    def ordered(*args: Any) -> list[Any]:
+        return sorted(chosen(*args), key=lambda way: not set(name.split()).issubset(str(way).split()))
 
-    return patch.object(gpu_packed_product, "ways", ways)
+    return patch.object(gpu_packed_product, "ordered", ordered)
 
 
 def measure(

@@ -32,6 +32,7 @@ from graphfuse.blockgen.gpu_tiles import (
     VECTOR_BYTES,
     at_most,
     fitting,
+    grouped,
     lane_along,
     over_tiles,
     whole_tiles,
@@ -49,11 +50,9 @@ from graphfuse.dialects.boxes import Unboxed
 from graphfuse.dialects.gpu import ACCUMULATED, WITHOUT_WGMMA
 from graphfuse.ir.core import Attr, Func, Value, attr_ints, made_of
 from graphfuse.ir.types import F32
-from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, minimum, mod, product, sym, symbols, typical
+from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, product, sym, symbols, typical
 from graphfuse.targets.machine import SCHEDULERS, WARP
 
-GROUP = 8
-"""Tiles of rows whose programs go through the columns together."""
 WINDOW = 128
 """Taps of a window up to which a depthwise product goes over them one by one."""
 HELD = 64
@@ -368,7 +367,7 @@ class GpuContraction(ContractionKernel):
         extents = [self.dims[i].extent for i in others]
         row_tiles, column_tiles = ceildiv(m, tile.m), ceildiv(columns, tile.n)
         grid, (*at, place) = programs(kernel, [*extents, row_tiles * column_tiles])
-        r, c = self._grouped(place, row_tiles, column_tiles)
+        r, c = grouped(kernel, place, row_tiles, column_tiles)
         row_lane, row = lane_along(kernel, m, tile.m, r * tile.m)
         lane, column = lane_along(kernel, columns, tile.n, c * tile.n)
         where = dict(zip(others, at, strict=True)) | {self.column_dims[-1]: column}
@@ -552,22 +551,6 @@ class GpuContraction(ContractionKernel):
         while first - 1 in self.row_dims:
             first -= 1
         return list(range(first, last + 1))
-
-    def _grouped(self, place: Dim, rows: Dim, columns: Dim) -> tuple[Dim, Dim]:
-        """(Row tile, column tile) of the program at `place`: groups of row tiles go through the columns together."""
-        kernel, ev = self.kernel, self.kernel.ev
-        if rows == 1 or columns == 1:
-            return (0, place) if rows == 1 else (place, 0)
-        ranges = kernel.space.ranges
-        if at_most(rows, ranges) <= GROUP:
-            r, c = mod(place, rows), floordiv(place, rows)
-        else:
-            first = floordiv(place, columns * GROUP) * GROUP
-            inside = mod(place, columns * GROUP)
-            even = isinstance(rows, int) and rows % GROUP == 0
-            height = GROUP if even else ev.bind("h", 1, GROUP, ev.index(minimum(rows - first, GROUP)))
-            r, c = first + mod(inside, height), floordiv(inside, height)
-        return ev.bind("m", 0, rows - 1, ev.index(r)), ev.bind("n", 0, columns - 1, ev.index(c))
 
     def _indexed(self, where: dict[int, Dim]) -> Index:
         return merged_index(len(self.domain), self.dims, [where[i] for i in range(len(self.dims))])

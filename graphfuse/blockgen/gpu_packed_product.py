@@ -15,11 +15,13 @@ sum they are.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from graphfuse.blockgen.evaluate import Lane, lane_over
 from graphfuse.blockgen.gpu_contraction import operand_tile
+from graphfuse.blockgen.gpu_packed_tiles import PackedTiles, Tile
 from graphfuse.blockgen.gpu_tiles import at_most, lane_along, power_of_two, whole_tiles
 from graphfuse.blockgen.index import Index, reshape_index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
@@ -27,7 +29,9 @@ from graphfuse.blockgen.loops import Carried, across
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import Product, column_lane, store_results
 from graphfuse.dialects import block, graph
+from graphfuse.dialects.boxes import Unboxed
 from graphfuse.dialects.codes import HALVES, LINE_WORDS, SIDE, WORD_BITS, code_bit
+from graphfuse.dialects.gpu import WITHOUT_WGMMA
 from graphfuse.ir.core import Attr, Func, Op, Value, attr_int, tensor_of
 from graphfuse.ir.types import BF16, F32, I32
 from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, minimum, mod, product, static
@@ -40,6 +44,11 @@ Products of one row take 11.3 us so, and 12.9 with two programs of 8 (H200, 4096
 `benchmarks.gpu_packed --way`)."""
 MOST_WORDS = 16
 """Of a column: as many as a warp asks for at a time."""
+WAY_US = {8: (3.0, 3.0e-7), 16: (3.0, 7.3e-7)}
+"""By rows at most: of a launch, and of a byte; more rows are for tiles. 13.3 us for 33 MB and 43 for 132 MB of 1 row,
+27 for 33 MB of 16 (H200: `benchmarks.gpu_packed --way`)."""
+TILE_US = 8.2, 2.3e-7
+"""The same of tiles of few rows: 15.8 us for 33 MB, 38.6 for 132 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +73,27 @@ def ways(height: int, parts: int, at_once: int) -> list[Way]:
 
 def emit(kernel: Kernel, op: Op) -> Func:
     """The product with its epilogue."""
-    return _GpuPackedProduct(kernel, op).emit()
+    made, why, tiles = _GpuPackedProduct(kernel, op), "", list[Tile]()
+    if kernel.machine.has_wgmma:
+        try:
+            boxed = PackedTiles(kernel, op)
+            tiles = boxed.tiles()
+        except Unboxed as reason:
+            why = str(reason)
+    way = kernel.chosen(ordered(tiles, made.ways, made.height, made.nbytes))
+    if isinstance(way, Tile):
+        return boxed.emit(way)
+    func = made.emit(way)
+    return replace(func, attrs={WITHOUT_WGMMA: why, **func.attrs}) if why else func
+
+
+def ordered(tiles: Sequence[Tile], ways: Sequence[Way], height: int, nbytes: int) -> list[Tile | Way]:
+    """The best first, of so many rows at most, and bytes of codes and scales."""
+    begin, rate = WAY_US.get(height, (math.inf, math.inf))
+    first, second = TILE_US
+    if tiles and begin + nbytes * rate > first + nbytes * second:
+        return [*tiles, *ways]
+    return [*ways, *tiles]
 
 
 class _GpuPackedProduct:
@@ -95,18 +124,19 @@ class _GpuPackedProduct:
             op.result, self.x, self.codes, domain, (self.depth,), lambda o, k: self._row_at(o[0], k[0]),
             lambda o, k: (*k, o[1]),
         )  # fmt: skip
-        way = self.way = kernel.chosen(ways(self.height, self.parts, most_words // (self.words * self.of_part)))
-        self.steps, self.of_step = -(-self.parts // (way.warps * way.parts)), way.parts * self.of_part
         self.items = self.panels * ceildiv(self.rows, self.height)
-        self.grid = minimum(self.items, way.resident * kernel.machine.multiprocessors)
+        self.nbytes = sum(math.prod(map(static, shape_of(v))) * element_of(v).bytes for v in op.operands[1:])
+        self.ways = ways(self.height, self.parts, most_words // (self.words * self.of_part))
 
     def _are_blocks(self, words: int, of_scale: int) -> bool:
         """Whether a scale's words, and all of K, are whole blocks of so many."""
         return of_scale % words == 0 and self.depth % (words * WORD_BITS // self.bits) == 0
 
-    def emit(self) -> Func:
+    def emit(self, way: Way) -> Func:
         """As many programs as run at a time; each goes over items, a panel and a tile of rows."""
-        kernel, ev = self.kernel, self.ev
+        kernel, ev, self.way = self.kernel, self.ev, way
+        self.steps, self.of_step = -(-self.parts // (way.warps * way.parts)), way.parts * self.of_part
+        self.grid = minimum(self.items, way.resident * kernel.machine.multiprocessors)
         pid = ev.bind("pid", 0, self.grid - 1, ev.emit(block.program_id))
 
         def turn(number: Dim, carried: Carried) -> Carried:

@@ -17,7 +17,7 @@ from graphfuse.blockgen.loops import Carried, programs
 from graphfuse.dialects import block
 from graphfuse.ir.core import Value
 from graphfuse.ir.types import I64, Scalar
-from graphfuse.symbolic import Dim, Ranges, bounds, ceildiv, exact_div, floordiv, product, static
+from graphfuse.symbolic import Dim, Ranges, bounds, ceildiv, exact_div, floordiv, minimum, mod, product, static
 from graphfuse.targets.machine import WARP
 
 AtChunk = Callable[[Lane, Dim, Carried], Yielded]
@@ -35,6 +35,10 @@ Argmax of 3,000 rows of 1,000 halves takes 14.5 us with 32, 5.2 with 8, 7.9 with
 8, 5.3 with 4 (H100: `benchmarks.gpu_constants --only columns`)."""
 LINE = 32
 """Neighbours in memory that a tile has at least, if there are so many, where rows are not contiguous."""
+
+
+GROUP = 8
+"""Tiles of rows whose programs go through the columns together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +139,22 @@ def columns_of_program(kernel: Kernel, columns: Dim, most: int, whole: int) -> i
     while most > least and 2 * total <= most * kernel.machine.multiprocessors:
         most //= 2
     return most
+
+
+def grouped(kernel: Kernel, place: Dim, rows: Dim, columns: Dim) -> tuple[Dim, Dim]:
+    """(Row tile, column tile) of the program at `place`: groups of row tiles go through the columns together."""
+    ev, ranges = kernel.ev, kernel.space.ranges
+    if rows == 1 or columns == 1:
+        return (0, place) if rows == 1 else (place, 0)
+    if at_most(rows, ranges) <= GROUP:
+        r, c = mod(place, rows), floordiv(place, rows)
+    else:
+        first = floordiv(place, columns * GROUP) * GROUP
+        inside = mod(place, columns * GROUP)
+        even = isinstance(rows, int) and rows % GROUP == 0
+        height = GROUP if even else ev.bind("h", 1, GROUP, ev.index(minimum(rows - first, GROUP)))
+        r, c = first + mod(inside, height), floordiv(inside, height)
+    return ev.bind("m", 0, rows - 1, ev.index(r)), ev.bind("n", 0, columns - 1, ev.index(c))
 
 
 def lane_along(kernel: Kernel, extent: Dim, width: int, first: Dim) -> tuple[Lane, Dim]:

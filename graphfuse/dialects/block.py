@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from typing import TypeVar
 
-from graphfuse.dialects.codes import BITS, SIDE, WORD_BITS
+from graphfuse.dialects.codes import BITS, LINE_WORDS, PANEL, SIDE, WORD_BITS, line_steps
 from graphfuse.dialects.elementwise import (
     FUNCTIONS,
     MACHINE_FUNCTIONS,
@@ -584,6 +584,35 @@ def dot_codes(x: Type, codes: Type, acc: Type, *, bits: int, elem: Scalar, zero:
     if tw.shape[-2] % SIDE or 2 * tx.shape[-1] != per * tw.shape[-2] or tc.shape[-2:] != (tx.shape[-2], tw.shape[-1]):
         raise VerifyError(f"shapes do not fit: {tx}, {tw} and {tc}")
     return tc
+
+
+@opdef("block.widen_codes", Trait.PURE)
+def widen_codes(
+    words: Type,
+    scales: Type,
+    points: Type | None = None,
+    *,
+    bits: int,
+    elem: Scalar,
+    zero: int = 0,
+    layout: LinearLayout | None = None,
+) -> Type:
+    """(code - zero point) * scale, rounded to f16 or bf16 (`elem`): [M, K], a row for each column of the codes.
+
+    words [M / 32, 256] of i32 are lines of `graph.contract_packed`, K being a line's steps; scales [blocks, M] are for
+    equal parts of K, and so are `points` where zero points differ, all rounded to `elem` first.
+    """
+    tw, ts = _tile(words), _tile(scales)
+    if bits not in BITS or elem not in (F16, BF16) or tw.elem != I32 or not ts.elem.is_float:
+        raise VerifyError(f"expected words (i32) of 2, 4 or 8 bits and scales, got {tw} of {bits}, {ts} and {elem}")
+    rows, steps = tw.shape[0] * PANEL, line_steps(bits)
+    if len(tw.shape) != 2 or tw.shape[1] != LINE_WORDS * PANEL or len(ts.shape) != 2 or ts.shape[1] != rows:
+        raise VerifyError(f"shapes do not fit: {tw} and {ts}")
+    if steps % (8 * ts.shape[0]) or (points is not None and _tile(points).shape != ts.shape):
+        raise VerifyError(f"{steps} steps are no blocks of {ts}, or zero points differ: {points}")
+    if not 0 <= zero <= MOST_ZERO or (points is not None and zero):
+        raise VerifyError(f"zero must be in 0..{MOST_ZERO}, and 0 where there are zero points, got {zero}")
+    return Tile((rows, steps), elem, layout)
 
 
 @opdef("block.reduce", Trait.PURE)

@@ -23,6 +23,8 @@ def convert_layout(x: Type, *, layout: LinearLayout) -> Type:
 
 ACCUMULATED = {"f16": "f32", "bf16": "f32", "i8": "i32", "f8e4m3": "f32", "f8e5m2": "f32"}
 """Operand elements that `wgmma` takes, and the element it sums them in."""
+MOST_COLUMNS, SLOT_BYTES = 256, 128
+"""Of a box that lies row by row, and what such boxes begin at multiples of."""
 WITHOUT_WGMMA = "without_wgmma"
 """The attribute of a function that says why attention in it is not made by warpgroups where the machine has them."""
 ROWS_ACROSS = "rows_across"
@@ -230,9 +232,12 @@ def tma_load(
         raise VerifyError(f"expected i64 coordinates, got {', '.join(map(str, coordinates))}")
     to = _shared(ring, "operand 1")
     _barrier(barriers, slot, 3)
-    if to.elem != elem or len(to.shape) != 3 or not to.swizzle:
+    if to.elem != elem or len(to.shape) != 3:
         raise VerifyError(f"cannot load boxes of {elem} into {to}")
-    if not 0 <= rows <= to.shape[1] or parts < 1 or (rows or to.shape[1]) % (8 * parts) or (steps and parts > 1):
+    if not to.swizzle and (rows or parts > 1 or steps or to.shape[2] > MOST_COLUMNS or to.slot_bytes % SLOT_BYTES):
+        raise VerifyError(f"without a swizzle a whole box goes to slots of lines of {SLOT_BYTES} bytes, got {to}")
+    least = 8 * parts if to.swizzle else 1
+    if not 0 <= rows <= to.shape[1] or parts < 1 or (rows or to.shape[1]) % least or (steps and parts > 1):
         raise VerifyError(f"expected {parts} parts of 8 rows or a multiple of {to}, got {rows or to.shape[1]} rows")
     return ()
 
@@ -410,10 +415,10 @@ def load_shared(
     parts: int = 1,
     layout: LinearLayout | None = None,
 ) -> Type:
-    """Buffer number `slot` as a tile; of `parts` equal parts along `axis` of that, number `part`."""
+    """The buffer in a slot of a ring, or number `slot` (i64), as a tile; of `parts` along `axis` number `part`."""
     source = _shared(ring, "operand 0")
-    if slot != I64 or len(source.shape) != 3:
-        raise VerifyError(f"expected a ring of matrices and an i64, got {ring} and {slot}")
+    if slot not in (I32, I64) or len(source.shape) != 3:
+        raise VerifyError(f"expected a ring of matrices and a slot or an i64, got {ring} and {slot}")
     shape = list(source.shape[:0:-1] if transposed else source.shape[1:])
     if axis not in (0, 1) or not 0 <= part < parts or shape[axis] % parts:
         raise VerifyError(f"there is no part {part} of {parts} along dim {axis} of {shape}")

@@ -62,12 +62,15 @@ BYTES: tuple[Pass, ...] = (
 )
 """What runs first for a CPU."""
 
-AS_STORED: tuple[Pass, ...] = (
-    fold_all_but_weights,  # what is known of scales looks known, and the bytes are still bytes
-    pack_codes.given(lines=True),
-    dequantise_later,  # what the pass before declined
-)
-"""What runs first for a GPU, but under `strict`: which quantised weights are not made floats when compiling."""
+
+def as_stored(*, warpgroups: bool) -> tuple[Pass, ...]:
+    """What runs first for a GPU, but under `strict`: which quantised weights are not made floats when compiling."""
+    return (
+        fold_all_but_weights,  # what is known of scales looks known, and the bytes are still bytes
+        pack_codes.given(lines=True, warpgroups=warpgroups),
+        dequantise_later,  # what the pass before declined
+    )
+
 
 ATTENTION: tuple[Pass, ...] = (
     attention_in_f32,

@@ -14,7 +14,7 @@ from graphfuse.dialects.ranges import ranges_of
 from graphfuse.errors import UsageError
 from graphfuse.fusion.conv.join_groups import joined_groups
 from graphfuse.fusion.conv.winograd import winograd
-from graphfuse.fusion.passes import AS_STORED, ATTENTION, BY_PARTS, PIXELS, for_numerics
+from graphfuse.fusion.passes import ATTENTION, BY_PARTS, PIXELS, as_stored, for_numerics
 from graphfuse.fusion.precision.few_updates import narrow_updates
 from graphfuse.fusion.precision.lower_precision import lower_precision
 from graphfuse.fusion.precision.split_f32 import split_products
@@ -129,7 +129,7 @@ def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:
     # tensor cores leave nothing to save by fewer multiplications
     passes = tuple(p for p in for_numerics(numerics) if p is not winograd)
     if not strict:
-        passes = (dead_code, *AS_STORED, *passes, *ATTENTION)
+        passes = (dead_code, *as_stored(warpgroups=has_wgmma), *passes, *ATTENTION)
     if precision != "f32":
         passes = (*passes, lower_precision.given(to=scalar(precision)))
     pixels = PIXELS if has_wgmma and not strict else ()

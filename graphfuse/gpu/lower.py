@@ -86,7 +86,7 @@ def _lower_function(func: Func, target: Target, module: ModuleText) -> KernelInf
     threads = warps * WARP_SIZE
     attrs = f'"nvvm.reqntid"="{threads}"'
     persistent = attr_int(func, "persistent", 0)
-    resident = persistent or attr_int(func, "resident", 0)
+    resident = max(persistent, attr_int(func, "resident", 0))
     if resident:  # registers can only be given from role to role where their number is known
         attrs += f' "nvvm.minctasm"="{resident}"'
     cluster, split = attr_int(func, "cluster", 1), attr_int(func, "split", 1)

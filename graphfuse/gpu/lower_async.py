@@ -7,14 +7,14 @@ from graphfuse.dialects import gpu
 from graphfuse.gpu.analysis.memory_access import bank_conflicts
 from graphfuse.gpu.convert import holding
 from graphfuse.gpu.kernel import SHARED, WARP_SIZE, Kernel, layout_of, lowers
-from graphfuse.gpu.lower_hopper import buffer_of
+from graphfuse.gpu.lower_hopper import buffer_of, position
 from graphfuse.gpu.lower_memory import element_address, limit_of, strided_address
 from graphfuse.gpu.matrices import load_matrices, matrix_pattern
 from graphfuse.gpu.shared_access import load_shared, shared_offset, store_shared
 from graphfuse.ir.core import Op, Value, attr_dims, attr_int, attr_ints, tile_of
 from graphfuse.ir.layout import LANE, REGISTER, WARP, LinearLayout, log2, tile_outs
 from graphfuse.ir.layout_families import Blocked, Shared, Tma
-from graphfuse.ir.types import Buffer
+from graphfuse.ir.types import I32, Buffer
 from graphfuse.llvm.module import Reg
 
 
@@ -31,7 +31,8 @@ def _slot_address(kernel: Kernel, ring: Value, slot: Value) -> tuple[Buffer, Reg
     if not number.text.startswith("%"):
         at = int(number.text) * type_.slot_bytes
         return type_, kernel.operate("add", base, at) if at else base
-    return type_, kernel.operate("add", base, kernel.operate("mul", kernel.shortened(number), type_.slot_bytes))
+    number = position(kernel, number) if slot.type == I32 else kernel.shortened(number)
+    return type_, kernel.operate("add", base, kernel.operate("mul", number, type_.slot_bytes))
 
 
 def copying_layout(ring: Buffer, width: int, warps: int) -> LinearLayout:

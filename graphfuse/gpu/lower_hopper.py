@@ -178,21 +178,22 @@ def displaced(kernel: Kernel, at: Sequence[Reg], rows: Reg | int = 0, columns: i
 
 @lowers(gpu.tma_load)
 def lower_tma_load(kernel: Kernel, op: Op) -> None:
-    """One instruction for each panel of the buffer: a swizzled box is no wider than the swizzle.
+    """One instruction for each panel of the buffer: a swizzled box is no wider than the swizzle. Others are one panel.
 
     What a block copies to all of a cluster goes to the same place in each of them, and counts at the same barrier.
     """
     _, ring, slot, barrier, *at = op.operands
     buffer, parts = buffer_of(ring), attr_int(op, "parts", 1)
     rows, columns = buffer.shape[1:]
-    width = min(columns, buffer.swizzle // buffer.elem.bytes)
+    span = buffer.swizzle or columns * buffer.elem.bytes
+    width = min(columns, span // buffer.elem.bytes)
     own = (attr_int(op, "rows", 0) or rows) // parts
     first: Reg | int = 0
     if parts > 1:
         first = kernel.operate("mul", kernel.special("cluster.ctarank"), own)
     to = slot_address(kernel, ring, kernel.scalar(slot), buffer.slot_bytes)
     if not isinstance(first, int):
-        to = kernel.operate("add", to, kernel.operate("mul", first, buffer.swizzle))
+        to = kernel.operate("add", to, kernel.operate("mul", first, span))
     signal = slot_address(kernel, barrier, kernel.scalar(slot), 8)
     map_ = tensor_map(kernel, op, buffer.elem, (own, width), buffer.swizzle)
     rank = len(attr_dims(op, "dims"))
@@ -205,7 +206,7 @@ def lower_tma_load(kernel: Kernel, op: Op) -> None:
         f" [$0], [$1, {{{places(3, rank)}}}], [$2]{more};"
     )
     for panel in range(columns // width):
-        there = kernel.operate("add", to, panel * rows * buffer.swizzle) if panel else to
+        there = kernel.operate("add", to, panel * rows * span) if panel else to
         moved = displaced(kernel, where, first, panel * width)
         kernel.assembly(load, there, map_, signal, *moved, *rest)
 
@@ -383,7 +384,7 @@ def lower_warp_specialize(kernel: Kernel, op: Op) -> None:
 
 def _set_registers(kernel: Kernel, count: int) -> None:
     """Give registers back to the multiprocessor, or wait until it has as many."""
-    blocks = attr_int(kernel.func, "persistent", 0) or attr_int(kernel.func, "resident", 0) or 1
+    blocks = max(attr_int(kernel.func, "persistent", 1), attr_int(kernel.func, "resident", 1))
     threads = kernel.warps * WARP_SIZE * blocks
     have = min(REGISTER_FILE // threads // 8 * 8, 255)
     if count != have:

@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 
 from graphfuse.dialects import block, control, effects, gpu
+from graphfuse.dialects.codes import SIDE, line_steps
 from graphfuse.errors import GraphfuseError, InputError
 from graphfuse.findings import Finding, FoundError
 from graphfuse.interp import effects as effects_interp
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp import gpu as gpu_interp
 from graphfuse.interp import moves as moves_interp
-from graphfuse.interp.arrays import reduce_array, scan_array, unpacked_lanes, widened
+from graphfuse.interp.arrays import lanes_in_rows, reduce_array, scan_array, unpacked_lanes, widened
 from graphfuse.interp.elementwise import Array
 from graphfuse.interp.memory import Context, Pointer, Semantics, attr, elementwise, read, write
 from graphfuse.interp.races import Races, bits
@@ -372,6 +373,15 @@ def _dot_codes(_: Context, op: Op, x: Array, words: Array, acc: Array) -> Array:
     return gpu_interp.multiplied(np.ascontiguousarray(x).view(numpy_dtype(attr(op, "elem"))), codes, acc)
 
 
+def _widen_codes(_: Context, op: Op, words: Array, scales: Array, *points: Array) -> Array:
+    bits, elem = int(attr(op, "bits")), attr(op, "elem")
+    lines = lanes_in_rows(words.reshape(len(words), -1, SIDE, SIDE))
+    codes = unpacked_lanes(lines, bits, 1).swapaxes(1, 2).reshape(-1, line_steps(bits))
+    scale, *zero = (np.repeat(ew.cast(a, elem).T, codes.shape[1] // len(a), 1) for a in (scales, *points))
+    from_zero = ew.cast(codes.astype(np.float32) - (zero[0] if zero else int(attr(op, "zero", 0))), elem)
+    return ew.cast(from_zero.astype(np.float32) * scale, elem)
+
+
 def _dot_words(_: Context, op: Op, a: Array, b: Array, acc: Array) -> Array:
     dtype = numpy_dtype(attr(op, "elem"))
     left = np.ascontiguousarray(a).view(dtype).reshape(len(a), -1)
@@ -462,6 +472,7 @@ SEMANTICS: dict[OpDef, Semantics] = {
     block.dot_words: _dot_words,
     block.dot_bytes: _dot_bytes,
     block.dot_codes: _dot_codes,
+    block.widen_codes: _widen_codes,
     block.reduce: _reduce,
     block.arg_reduce: _arg_reduce,
     block.scan: _scan,

@@ -110,7 +110,7 @@ def _buffer(context: Context, ring: Pointer, at: int) -> Array:
 
 
 def _load_shared(context: Context, op: Op, ring: Pointer, slot: Array) -> Array:
-    buffer = _buffer(context, ring, int(slot))
+    buffer = _buffer(context, ring, _at(slot))
     parts = np.split(buffer.T if attr(op, "transposed") else buffer, attr(op, "parts", 1), attr(op, "axis", 0))
     return parts[attr(op, "part", 0)]
 

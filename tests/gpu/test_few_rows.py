@@ -71,7 +71,17 @@ def test_products_by_codes_have_them_too() -> None:
     text = "x: (n)x64xbf16, p: 1x1x16x4x4xi32, s: 1x32xf32"
     func = graph_func(text, "y = contract_packed(x, p, s) {bits = 4, columns = 32}; return(y)", "n in 1..4096")
     (region,) = regions_of(outline(func)[0].body)
-    assert [v.suffix for v in versions(region, func.ranges)] == ["one", "n"]
+    found = versions(region, func.ranges)
+    assert [v.suffix for v in found] == ["one", "n_8", "n"]
+    for rows, which in (
+        (1, [1, 0, 0]),
+        (2, [0, 1, 0]),
+        (8, [0, 1, 0]),
+        (9, [0, 0, 1]),
+        (64, [0, 0, 1]),
+        (65, [0, 0, 0]),
+    ):
+        assert [evaluate(v.holds, {"n": rows}) for v in found] == which
 
 
 def test_one_row_is_walked() -> None:

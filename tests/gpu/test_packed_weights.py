@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
@@ -13,6 +14,8 @@ from onnx import helper, numpy_helper
 
 import graphfuse
 from graphfuse import compiler
+from graphfuse.blockgen import gpu_packed_product
+from graphfuse.blockgen.gpu_packed_tiles import Tile
 from graphfuse.dialects import block
 from graphfuse.frontends.onnx import import_model
 from graphfuse.knobs import Options
@@ -56,6 +59,11 @@ def model(draw: random.Random, elem: type, rows: int | str) -> tuple[onnx.ModelP
     return made, (codes - next(wide)) * next(wide)
 
 
+def _shuffled(draw: random.Random, tiles: Sequence[Tile]) -> list[Tile]:
+    """All that there are, of which any may come first."""
+    return draw.sample(tiles, len(tiles))
+
+
 def _packed(codes: np.ndarray, bits: int) -> np.ndarray:
     """Codes that follow along the last dim, the first in the lowest bits of a byte."""
     per = 8 // bits
@@ -66,14 +74,18 @@ def _packed(codes: np.ndarray, bits: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("seed", [pytest.param(s, marks=() if s < DRAWN else pytest.mark.full) for s in range(ALL)])
-def test_drawn(seed: int) -> None:
+def test_drawn(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw, rng = random.Random(seed), np.random.default_rng(seed)
     elem, rows = draw.choice([*TOLERANCE]), draw.choice(["n", 1, 3, 8])
     made, matrix = model(draw, elem, rows)
     target = Target.parse(f"cuda:{draw.choice(('sm_80', 'sm_90a'))}")
+    if draw.random() < 0.6:
+        monkeypatch.setattr(gpu_packed_product, "ordered", lambda tiles, ways, *_: [*_shuffled(draw, tiles), *ways])
+        monkeypatch.setenv("GRAPHFUSE_CACHE", "0")
     kernels = compiler.stages(import_model(made), target, Options()).kernels
-    assert all(any(op.kind is block.dot_codes for op in f.walk()) for f in kernels.values())
-    assert {n.removeprefix("contraction_0") for n in kernels} == ({"", "_one", "_n"} if rows == "n" else {""})
+    multiplied = (block.dot_codes, block.widen_codes)
+    assert all(any(op.kind in multiplied for op in f.walk()) for f in kernels.values())
+    assert {n.removeprefix("contraction_0") for n in kernels} == ({"", "_one", "_n_8", "_n"} if rows == "n" else {""})
     compiled = graphfuse.compile(made, target=str(target), device="emulator")
     for count in (1, draw.randint(2, 8), draw.randint(40, 80)) if rows == "n" else (rows,):
         x = rng.standard_normal((2, count, matrix.shape[1])).astype(elem)

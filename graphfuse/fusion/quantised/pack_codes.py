@@ -39,7 +39,7 @@ from graphfuse.fusion.simplify.simplify_movement import broadcasted, reshaped
 from graphfuse.ir.core import Attr, Func, Op, Value, attr_int, tensor_of
 from graphfuse.ir.passes import passing
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
-from graphfuse.ir.types import F32, I8
+from graphfuse.ir.types import BF16, F16, F32, I8, Scalar
 from graphfuse.symbolic import Ranges, static
 
 FEW_ROWS = 16
@@ -48,12 +48,15 @@ FEW_ROWS = 16
 
 
 @passing("graph")
-def pack_codes(func: Func, *, width: int = 32, least: int = LEAST_ELEMENTS, lines: bool = False) -> Func:
+def pack_codes(
+    func: Func, *, width: int = 32, least: int = LEAST_ELEMENTS, lines: bool = False, warpgroups: bool = False
+) -> Func:
     """Multiply by matrices of codes, of `least` elements and more, as they are, in panels of so many columns.
 
-    `lines`: codes lie as lanes of a GPU have them, in panels of 32 columns, and x is not rounded.
+    `lines`: codes lie as lanes of a GPU have them, in panels of 32 columns, and x is not rounded; it has few rows, or
+    any number of halves where there are `warpgroups`.
     """
-    form = _Form(PANEL, in_lines=True) if lines else _Form(width)
+    form = _Form(PANEL, in_lines=True, any_halves=warpgroups) if lines else _Form(width)
     return dead_code(rebuild(func, partial(_visit, form=form, least=least, ranges=func.ranges)))
 
 
@@ -63,16 +66,16 @@ class _Form:
 
     width: int
     in_lines: bool = False
+    any_halves: bool = False
 
     @property
     def least_words(self) -> int:
         """Of a block: what one instruction takes of a column."""
         return SIDE if self.in_lines else 1
 
-    @property
-    def most_rows(self) -> int | None:
-        """Of x, at least."""
-        return FEW_ROWS if self.in_lines else None
+    def takes(self, x: Value, rows: int) -> bool:
+        """Whether x may have so many rows, or more."""
+        return not self.in_lines or rows <= FEW_ROWS or (self.any_halves and tensor_of(x).elem in (F16, BF16))
 
 
 def _visit(op: Op, form: _Form, least: int, ranges: Ranges) -> Replacement | None:
@@ -80,10 +83,10 @@ def _visit(op: Op, form: _Form, least: int, ranges: Ranges) -> Replacement | Non
     found = quantised(by.w) if by is not None and by.is_of_rows else None
     if by is None or found is None or found.bytes.size < max(1, least):
         return None
-    if form.most_rows and by.least_rows(ranges) > form.most_rows:
+    if not form.takes(by.x, by.least_rows(ranges)):
         return None
     x, w, rounded = by.x, by.w, 0 if form.in_lines else attr_int(op, "rounded_block", 0)
-    packed = _packed(found, form, rounded, turned=by.rhs[1] == by.n)
+    packed = _packed(found, form, rounded, tensor_of(by.x).elem, turned=by.rhs[1] == by.n)
     if packed is None:
         return None
     (words, scale, *points), attrs = packed
@@ -106,8 +109,10 @@ def _in_bytes(x: Value, blocks: int) -> tuple[Value, Value]:
     return reshaped(graph.cast(codes, to=I8).result, shape), reshaped(scale.result, parted[:-1])
 
 
-def _packed(found: Quantised, form: _Form, rounded: int, *, turned: bool) -> tuple[list[Array], dict[str, Attr]] | None:
-    """Words, scales and zero points in panels of so many columns, and the attributes of the product.
+def _packed(
+    found: Quantised, form: _Form, rounded: int, elem: Scalar, *, turned: bool
+) -> tuple[list[Array], dict[str, Attr]] | None:
+    """Words, scales (in the element, if that is enough) and zero points, and the attributes of the product.
 
     Blocks with equal scales are one, but for x that is `rounded` by itself in each of them.
     """
@@ -129,7 +134,7 @@ def _packed(found: Quantised, form: _Form, rounded: int, *, turned: bool) -> tup
     else:
         small = points.astype(np.uint8) if points.min() >= 0 and points.max() <= np.iinfo(np.uint8).max else points
         more.append(small if np.array_equal(small, points) else points)
-    blocks = [narrowest(scale[:, ::block].astype(np.float32)), *more]
+    blocks = [narrowest(scale[:, ::block].astype(np.float32), (elem, F16, BF16)), *more]
     if not form.in_lines:
         return [_panels(a, form.width) for a in (_words(codes, bits, BYTES), *blocks)], attrs
     words, numbers = _lines(codes, bits), blocks

@@ -10,6 +10,8 @@ has a kernel for any batch and number of steps, whose tiles are those for many r
     batch = 1, steps in 1..64       few rows
     steps = 1, batch in 1..64
 
+and of codes of few bits others for up to 8 rows.
+
 The plan launches each with as many programs as it has, or none: `grid * is(batch = 1) * is(steps = 1)`. Launches of no
 programs are dropped when a plan is bound to shapes, so that choosing takes no time in a run, and nothing but the plan
 knows that there are several.
@@ -17,6 +19,7 @@ knows that there are several.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -28,6 +31,8 @@ from graphfuse.symbolic import Dim, Expr, Ranges, maximum, minimum, product, sub
 
 FEW = 64
 """Rows up to which the matrix of a product takes longer to load than to multiply by."""
+FEWER = 8
+"""Rows up to which codes of few bits take as long to widen as to come: these have a kernel more."""
 ONE = "one"
 """The suffix of the kernel for one row."""
 MOST_SYMBOLS = 2
@@ -49,17 +54,20 @@ def versions(region: Op, ranges: Ranges) -> list[Version]:
     names = _of_rows(region)
     if not 0 < len(names) <= MOST_SYMBOLS or any(ranges.get(n, (0, 0))[0] < 1 for n in names):
         return []
-    out: list[Version] = []
-    for few in ("", *names):
-        within = {n: min(FEW, ranges[n][1]) if n == few else 1 for n in names}
-        if any(high < ranges[n][0] for n, high in within.items()):
+    has_codes = any(op.kind is graph.contract_packed for op in region.body.ops)
+    limits, out = ((FEWER, FEW) if has_codes else (FEW,)), list[Version]()
+    whole: dict[str, Dim] = {}
+    """1 for the shapes of a version and for fewer rows."""
+    for few, limit in (("", 1), *itertools.product(names, limits)):
+        within = {n: min(limit, ranges[n][1]) if n == few else 1 for n in names}
+        if any(high < ranges[n][0] for n, high in within.items()) or (few in whole and ranges[few][1] <= FEWER):
             continue
         holds = product([_is_at_most(n, high) for n, high in within.items()])
         known = {n: high for n, high in within.items() if high == 1}
         left = {n: (r[0], within.get(n, r[1])) for n, r in ranges.items() if n not in known}
-        if out:  # and no single row
-            holds = holds - out[0].holds
-        out.append(Version(few or ONE, _Binder(known).made(region), left, holds))
+        made, fewer = _Binder(known).made(region), whole.get(few, whole.get("", 0))
+        out.append(Version(few if limit == FEW else f"{few}_{limit}" if few else ONE, made, left, holds - fewer))
+        whole[few] = holds
     return out
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from graphfuse.dialects.codes import WORD_BITS
+from graphfuse.dialects.codes import LINE_WORDS, PANEL, WORD_BITS
 from graphfuse.errors import TargetError
 from graphfuse.gpu.transforms.dot_layouts import batched
 from graphfuse.ir.core import Op, attr_int, tile_of
@@ -44,6 +44,48 @@ def layouts(op: Op, warps: int) -> tuple[LinearLayout, LinearLayout, LinearLayou
     shapes = [(rows, count << per), (count, columns), (rows, columns)]
     a, b, c = (_of(ins, shape, batch, warps) for ins, shape in zip(made, shapes, strict=True))
     return a, b, c
+
+
+def of_lines(rows: int, warps: int) -> LinearLayout:
+    """Of the words that `block.widen_codes` makes so many rows of: of each a lane has four columns, or two.
+
+    Warps of a warpgroup have a panel each; where there are more warps than panels, two share one.
+    """
+    column = (0, 1, *(b + 2 for b in range(2, 5)), *(b + 3 for b in range(5, log2(rows))))  # of a row's bits, in words
+    registers, lanes, across = _rows(rows, warps)
+    ins = {
+        REGISTER: [*(1 << column[b] for b in registers), 1 << 7],
+        LANE: [1 << 2, 1 << 3, *(1 << column[b] for b in lanes)],
+        WARP: [1 << column[b] for b in across],
+    }
+    return LinearLayout.of(ins, tile_outs((rows // PANEL, LINE_WORDS * PANEL)))
+
+
+def of_products(rows: int, columns: int, warps: int) -> LinearLayout:
+    """Of what `block.widen_codes` makes, as `wgmma` takes it from registers, and of the sums of its products.
+
+    As ever, but for which row is which: rows 0 and 1 are the two of a lane, and slabs have rows by turns.
+    """
+    (first, *slabs), lanes, across = ([columns << b for b in bits] for bits in _rows(rows, warps))
+    ins = {
+        REGISTER: [1, first, *(1 << b for b in range(3, log2(columns))), *slabs],
+        LANE: [2, 4, *lanes],
+        WARP: across,
+    }
+    return LinearLayout.of(ins, tile_outs((rows, columns)))
+
+
+def of_numbers(rows: int, blocks: int, warps: int) -> LinearLayout:
+    """Of scales and zero points [blocks, rows]: lanes that have words of the same columns have the same."""
+    registers, lanes, across = ([1 << b for b in bits] for bits in _rows(rows, warps))
+    ins = {REGISTER: [*registers, *(rows << b for b in range(log2(blocks)))], LANE: [0, 0, *lanes], WARP: across}
+    return LinearLayout.of(ins, tile_outs((blocks, rows)))
+
+
+def _rows(rows: int, warps: int) -> tuple[list[int], list[int], list[int]]:
+    """Which bits of a row's number tell apart registers, lanes (from the third bit on) and warps."""
+    slabs = [1] if rows == PANEL * warps else []
+    return [0, *slabs], [2, 3, 4], [5, 6, *([] if slabs else [1]), *range(7, log2(rows))]
 
 
 def _from(bits: range, first: int) -> tuple[int, ...]:

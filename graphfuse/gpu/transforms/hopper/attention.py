@@ -78,7 +78,7 @@ class AttentionRoles(Roles[AttentionConfig]):
     def _ring(self, name: str, parts: Sequence[Operand], stages: int, readers: int, *, along_k: bool) -> Ring:
         elem = self.attention.elem
         swizzles = [swizzle_of(o, elem, along_k=along_k) for o in parts]
-        return Ring(self.scalars, parts, swizzles, [name] * len(parts), elem, stages, readers)
+        return Ring(self.scalars, parts, swizzles, [name] * len(parts), stages, readers)
 
     def _stores(self) -> tuple[Op, list[Op]]:
         """That of the result, and those of rows."""

@@ -68,18 +68,19 @@ def choose(
     if rows not in (64, 128, 256) or columns % 8 or not 8 <= columns <= 256:
         raise Declined(f"no wgmma for a tile of {rows}x{columns}")
     pingpong = func.attrs.get("schedule", "cooperative") == "pingpong" and product.trips is not None
-    warpgroups = 1 if pingpong or rows == 64 else 2
+    warpgroups = attr_int(func, "warpgroups", 1 if pingpong or rows == 64 else 2)
     groups = 2 if pingpong else 1
     accumulators = product.accumulated // (warpgroups * 128)
     if accumulators > MOST_ACCUMULATORS:
         raise Declined(f"{accumulators} accumulators in a thread")
     per_multiprocessor = attr_int(func, "persistent", 1)
-    registers: tuple[int, ...] = REGISTERS[groups * warpgroups]
+    beside = max(per_multiprocessor, attr_int(func, "resident", 1))
+    registers: tuple[int, ...] = REGISTERS.get(groups * warpgroups, ())
     if registers and accumulators > 128:
         registers = (240, 24)
-    if per_multiprocessor > 1:
+    if beside > 1:
         registers = ()
-    room = (SHARED_BYTES + RESERVED_BYTES) // per_multiprocessor - RESERVED_BYTES - BARRIER_BYTES
+    room = (SHARED_BYTES + RESERVED_BYTES) // beside - RESERVED_BYTES - BARRIER_BYTES
     room -= -(-room_bytes // ALIGNMENT) * ALIGNMENT
     boxes, staged = chunks * (rows // (64 * warpgroups)), 4 * groups * warpgroups * store_bytes
 

@@ -20,7 +20,7 @@ from graphfuse.dialects.boxes import Box, Unboxed
 from graphfuse.dialects.gpu import ACCUMULATED
 from graphfuse.gpu.transforms.hopper.affine import Scalars, copied
 from graphfuse.ir.core import Func, Op, Trait, Value, attr_dim, attr_dims, attr_int, attr_ints, attr_number, tile_of
-from graphfuse.ir.types import Tile, scalar
+from graphfuse.ir.types import Scalar, Tile
 from graphfuse.symbolic import Dim, Expr, bounds, ceildiv, substitute
 
 
@@ -34,14 +34,33 @@ class Operand:
     transposed: bool
     """Memory has the dims of the factor, [M, K] or [K, N], the other way round."""
 
+    @property
+    def elem(self) -> Scalar:
+        """What is in memory."""
+        return block.pointed_to(self.pointer)
+
+    @property
+    def nbytes(self) -> int:
+        """Of a box."""
+        return self.shape[0] * self.shape[1] * self.elem.bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A product of a step: the numbers of its operands, and of the result that it is summed into."""
+    """A product of a step: the numbers of its operands, and of the result that it is summed into.
+
+    Where the left factor is `coded`, what widens it has several operands, the first of which is `a`.
+    """
 
     a: int
     b: int
     result: int
+    coded: Op | None = None
+
+    @property
+    def codes(self) -> range:
+        """The numbers of the operands that the left factor is widened of."""
+        return range(self.a, self.a + len(self.coded.operands)) if self.coded else range(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +87,12 @@ class Product:
     @property
     def step_bytes(self) -> int:
         """What is loaded for one step."""
-        return sum(rows * columns for rows, columns in (o.shape for o in self.operands)) * scalar(self.elem).bytes
+        return sum(o.nbytes for o in self.operands)
+
+    @property
+    def codes(self) -> list[int]:
+        """Which operands are codes and their numbers, that no `wgmma` reads."""
+        return [i for t in self.terms for i in t.codes]
 
     @property
     def accumulated(self) -> int:
@@ -158,13 +182,19 @@ def _product(
     is_added: bool = False,
 ) -> Product | None:
     operands: dict[tuple[Value, int], Operand] = {}
-    for dot, _ in dots:
-        for side in range(2):
-            key = dot.operands[side], side
-            operands[key] = operands.get(key) or find_operand(dot.operands[side], scalars)
-    number = {key: i for i, key in enumerate(operands)}
-    terms = tuple(Term(number[dot.operands[0], 0], number[dot.operands[1], 1], i) for dot, i in dots)
-    acc, elems = results[0].type, {block.pointed_to(o.pointer).name for o in operands.values()}
+    terms: list[Term] = []
+    for dot, result in dots:
+        a, b, _ = dot.operands
+        coded = a.op if a.op and a.op.kind is block.widen_codes else None
+        keys = [*((v, 0) for v in (coded.operands if coded else (a,))), (b, 1)]
+        for value, side in keys:
+            operands[value, side] = operands.get((value, side)) or find_operand(value, scalars)
+        first, *_, last = (list(operands).index(key) for key in keys)
+        terms.append(Term(first, last, result, coded))
+    if len({t.coded is None for t in terms}) > 1:
+        return None
+    codes = {i for t in terms for i in t.codes}
+    acc, elems = results[0].type, {o.elem.name for i, o in enumerate(operands.values()) if i not in codes}
     if not isinstance(acc, Tile) or any(v.type != acc for v in results) or len(elems) > 1:
         return None
     elem = elems.pop()
@@ -174,7 +204,7 @@ def _product(
     trips = ceildiv(upper - lower, step)
     known = None if scalars.varies(trips) else trips
     every = tuple(operands.values())
-    return Product(every, terms, acc, elem, results, is_added, counter, lower, upper, step, known)
+    return Product(every, tuple(terms), acc, elem, results, is_added, counter, lower, upper, step, known)
 
 
 def _with_rest(product: Product, dot: Op, scalars: Scalars) -> Product | None:
@@ -226,7 +256,7 @@ def _only_reads(loop: Op, carried: Sequence[Value], dots: Sequence[Op]) -> bool:
     for op in loop.body.ops[:-1]:
         is_scalar = not isinstance(op.result.type, Tile) and (op.has(Trait.PURE) or op.kind is block.load)
         is_sum = op.kind is block.add and op.result in ends
-        if not (is_scalar or is_sum) and op.kind not in (block.load_box, block.trans, block.dot):
+        if not (is_scalar or is_sum) and op.kind not in (block.load_box, block.widen_codes, block.trans, block.dot):
             return False
         if op.kind is block.dot and op not in dots:
             return False

@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from graphfuse.dialects import block, gpu
 from graphfuse.dialects.boxes import Unboxed
+from graphfuse.gpu.transforms import code_layouts
 from graphfuse.gpu.transforms.hopper.affine import Scalars
 from graphfuse.gpu.transforms.hopper.config import Config, choose, chunk_width, line_width, part_width, read_ahead
 from graphfuse.gpu.transforms.hopper.epilogue import Chunk, Clones, Declined, Origin
-from graphfuse.gpu.transforms.hopper.match import Operand, Product, match_product
+from graphfuse.gpu.transforms.hopper.match import Operand, Product, Term, match_product
 from graphfuse.gpu.transforms.hopper.order import grouped
 from graphfuse.gpu.transforms.hopper.raise_boxes import as_read, raise_boxes
 from graphfuse.gpu.transforms.hopper.reads import Reads
@@ -45,6 +46,7 @@ from graphfuse.gpu.transforms.hopper.split import exchange, split_of
 from graphfuse.gpu.transforms.hopper.stream import LEAST_STEPS, Piece, steps_of
 from graphfuse.gpu.transforms.overlap_launches import constants_of
 from graphfuse.ir.core import Attr, Builder, Func, Op, Value, attr_dims, remade, tile_of
+from graphfuse.ir.layout import LinearLayout
 from graphfuse.ir.layout_families import Wgmma
 from graphfuse.ir.passes import passing
 from graphfuse.ir.types import BF16, BOOL, F16, F32, Tile, scalar
@@ -70,7 +72,7 @@ def hopper_matmul(func: Func) -> Func:
         product = match_product(raised, scalars)
         assert product is not None, "it was one before"
         try:
-            return _Matmul(raised, scalars, product, blocks).func()
+            return (_Coded if product.codes else _Matmul)(raised, scalars, product, blocks).func()
         except Declined as reason:
             log.debug("@%s is no product for wgmma of %d by %d blocks: %s", func.name, *blocks, reason)
             why = why or str(reason)
@@ -90,6 +92,9 @@ _Sums = tuple[Value, Sequence[Value], Value | None]
 
 class _Matmul(Roles[Config]):
     """Makes the function again."""
+
+    every_warp = False
+    """Whether each warp hands a slot back, which reads it by itself."""
 
     def __init__(self, func: Func, scalars: Scalars, product: Product, blocks: tuple[int, int]) -> None:
         super().__init__(func, scalars)
@@ -116,11 +121,19 @@ class _Matmul(Roles[Config]):
         received = rows * columns * product.acc.elem.bytes // self.split * (self.split - 1)
         self.config = choose(func, product, staged, own // self.width, received, buffers=1 + by_tma)
         padded = product.acc.padded_shape[1]
-        warps = (4 * self.config.warpgroups, 1)
-        self.layout = Wgmma(padded, warps).linear((rows, padded))
+        self.layout = self._layout(rows, padded)
         step = math.gcd(self.width, part_width(self._of_a_thread))
-        self.part_layout = Wgmma(step, warps).linear((64 * self.config.warpgroups, step))
+        self.part_layout = self._layout(self.part_rows, step)
         self.rings = [self.ring] = [self._ring()]
+
+    def _layout(self, rows: int, columns: int) -> LinearLayout:
+        """Of sums, or a part of them."""
+        return Wgmma(columns, (4 * self.config.warpgroups, 1)).linear((rows, columns))
+
+    @property
+    def part_rows(self) -> int:
+        """That an epilogue has at a time."""
+        return 64 * self.config.warpgroups
 
     def _ring(self) -> Ring:
         """One slot has what a step of K takes."""
@@ -129,11 +142,10 @@ class _Matmul(Roles[Config]):
         return Ring(
             self.scalars,
             p.operands,
-            [swizzle_of(o, elem, along_k=p.runs_along_k(i)) for i, o in enumerate(p.operands)],
+            [0 if i in p.codes else swizzle_of(o, elem, along_k=p.runs_along_k(i)) for i, o in enumerate(p.operands)],
             [f"{'b' if any(t.b == i for t in p.terms) else 'a'}_ring" for i in every],
-            elem,
             self.config.stages,
-            readers=self.config.warpgroups * self.share.blocks,
+            readers=self.config.warpgroups * (4 if self.every_warp else 1) * self.share.blocks,
             rows=[_few_rows(o, EIGHT * n) for o, n in zip(p.operands, parts, strict=True)],
             parts=parts,
             blocks=self.share.blocks,
@@ -201,9 +213,15 @@ class _Matmul(Roles[Config]):
 
     def producer(self, clones: Clones, group: Value) -> None:
         """Fill slot after slot, tile after tile, as soon as it is empty."""
+        weights = self._weights()
+        start = self._fill_first(clones, weights) if weights else (self.zero(clones.builder),)
+        self._fill(clones, group, start)
+
+    def _fill(self, clones: Clones, group: Value, start: Sequence[Value], which: Sequence[int] | None = None) -> None:
+        """Fill slots with those operands, or all; the first tile goes on from `start`: a slot, and maybe where in K."""
 
         def step(inner: Clones, _counter: Value, carried: Sequence[Value]) -> Sequence[Value]:
-            self.ring.fill(inner, carried[0])
+            self.ring.fill(inner, carried[0], which=which)
             return [self.ring.next(inner.builder, carried[0])]
 
         def tile(inner: Clones, carried: Sequence[Value], piece: Piece | None) -> Sequence[Value]:
@@ -212,8 +230,6 @@ class _Matmul(Roles[Config]):
             (slot,) = self._steps(inner, [slot], step, (begin[0] if begin else lower, upper))
             return [slot, *(lower for _ in begin)]
 
-        weights = self._weights()
-        start = self._fill_first(clones, weights) if weights else (self.zero(clones.builder),)
         self.tiles(clones, group, 1, start, tile)
 
     def _weights(self) -> list[int]:
@@ -277,7 +293,7 @@ class _Matmul(Roles[Config]):
                 turn = [self.turns.hand_on(b, turn[0])]
             if last is not None:
                 sums = b.append(gpu.wgmma_wait.build(sums, {"fence": True})).results
-                ring.hand_back(b, last)
+                self._hand_back(b, last)
             if self.exchange is not None:
                 turn = [self._shared_epilogue(inner, sums[0], turn[0])]
             else:
@@ -300,7 +316,7 @@ class _Matmul(Roles[Config]):
             ring.wait(b, slot)
             accs = self._multiply(b, slot, accs, again)
             b.op(gpu.wgmma_wait, pending=len(self.product.terms))
-            ring.hand_back(b, last, again)
+            self._hand_back(b, last, again)
             return [ring.next(b, slot), slot, *accs]
 
         slot, last, *sums = self._steps(clones, [slot, slot, *self._undefined(clones.builder)], step, ends)
@@ -316,7 +332,7 @@ class _Matmul(Roles[Config]):
             ring.wait(b, slot)
             accs = self._multiply(b, slot, self._undefined(b), b(block.const, value=False, elem=BOOL))
             done = b.append(gpu.wgmma_wait.build(accs, {})).results
-            ring.hand_back(b, slot)
+            self._hand_back(b, slot)
             return [ring.next(b, slot), *map(partial(b, block.add), sums, done)]
 
         zero = clones.builder(block.const, value=0.0, elem=p.acc.elem, shape=p.acc.shape, layout=self.layout)
@@ -341,6 +357,9 @@ class _Matmul(Roles[Config]):
             new[t.result] = b.append(gpu.wgmma.build(operands, transposed)).result
             keeps[t.result] = b(block.const, value=True, elem=BOOL) if len(p.terms) > len(accs) else keep
         return list(new.values())
+
+    def _hand_back(self, b: Builder, slot: Value, *condition: Value) -> None:
+        self.ring.hand_back(b, slot, *condition, every_warp=self.every_warp)
 
     def _finish(self, clones: Clones, sums: Sequence[Value], reads: Reads, piece: Piece | None) -> None:
         """The epilogue, where it is this block's."""
@@ -428,6 +447,76 @@ class _Matmul(Roles[Config]):
             pointer, base, _, *limits = s.op.operands
             at, cuts = chunk.view(s.op, (0, 1), base, limits)
             b.append(remade(s.op, pointer, at, value, *cuts))
+
+
+class _Coded(_Matmul):
+    """Where the left factor is of codes: what words are loaded is widened in registers, of which `wgmma` takes it."""
+
+    def __init__(self, func: Func, scalars: Scalars, product: Product, blocks: tuple[int, int]) -> None:
+        if blocks != ALONE:
+            raise Declined("codes that blocks share")
+        super().__init__(func, scalars, product, blocks)
+
+    every_warp = True
+
+    @property
+    def part_rows(self) -> int:
+        """All: a thread's rows lie side by side."""
+        return self.whole.shape[0]
+
+    def _layout(self, rows: int, columns: int) -> LinearLayout:
+        return code_layouts.of_products(rows, columns, 4 * self.config.warpgroups)
+
+    def producers(self) -> Sequence[Callable[[Clones, Value], None]]:
+        """Codes are known, and copied before the wait for earlier launches; what they are multiplied by is not.
+
+        Where roles are given registers, four warps must have one.
+        """
+        if self.config.registers:
+            return super().producers()
+        p = self.product
+        others = [i for i in range(len(p.operands)) if i not in p.codes]
+
+        def role(which: Sequence[int]) -> Callable[[Clones, Value], None]:
+            return lambda clones, group: self._fill(clones, group, (self.zero(clones.builder),), which)
+
+        return role(p.codes), role(others)
+
+    def _summed(self, clones: Clones, slot: Value, ends: tuple[Value, Value]) -> _Sums:
+        """Codes are widened while those before them are multiplied by, in other registers."""
+        ring, (first, *_) = self.ring, self.product.terms
+
+        def step(inner: Clones, counter: Value, carried: Sequence[Value]) -> Sequence[Value]:
+            slot, last, acc = carried
+            b = inner.builder
+            again = b(block.lt, ends[0], counter)
+            ring.wait(b, slot)
+            for term in self.product.terms:
+                words = self._widened(b, slot, term)
+                b.op(gpu.wgmma_wait, pending=0)
+                if term is first:
+                    self._hand_back(b, last, again)
+                keep = again if term is first else b(block.const, value=True, elem=BOOL)
+                operands = [words, ring.buffers[term.b], slot, acc, keep]
+                transposed = self.product.is_transposed(term.b)
+                acc = b.append(gpu.wgmma.build(operands, {"transpose_b": transposed})).result
+            return [ring.next(b, slot), slot, acc]
+
+        slot, last, acc = self._steps(clones, [slot, slot, *self._undefined(clones.builder)], step, ends)
+        return slot, [acc], last
+
+    def _widened(self, b: Builder, slot: Value, term: Term) -> Value:
+        """The codes of a slot, as words of halves."""
+        op, warps = term.coded, 4 * self.config.warpgroups
+        assert op is not None, "there are codes"
+        blocks, rows = tile_of(op.operands[1]).shape
+        of_numbers = code_layouts.of_numbers(rows, blocks, warps)
+        layouts = [code_layouts.of_lines(rows, warps), *(of_numbers for _ in op.operands[1:])]
+        every = zip(term.codes, layouts, strict=True)
+        tiles = [b(gpu.load_shared, self.ring.buffers[i], slot, layout=layout) for i, layout in every]
+        factor = tile_of(op.result)
+        made = b(block.widen_codes, *tiles, **op.attrs, layout=self._layout(*factor.shape))
+        return b(gpu.pack, made, elem=factor.elem)
 
 
 def _few_rows(operand: Operand, unit: int = EIGHT) -> int:

@@ -34,7 +34,8 @@ def raise_boxes(func: Func) -> Func:
     """The function with its factors in boxes; itself, maybe with the reason, where they cannot be."""
     dots = [op for op in func.walk() if op.kind is block.dot]
     factors = dict.fromkeys(_source(v) for op in dots for v in op.operands[:2])
-    found = [v for v in factors if not (v.op and v.op.kind is block.load_box) and not _is_product(v)]
+    kept = (block.load_box, block.widen_codes)
+    found = [v for v in factors if not (v.op and v.op.kind in kept) and not _is_product(v)]
     if not found or any(tile_of(v).elem.name not in ACCUMULATED for v in factors):
         return func
     scalars = Scalars(func)

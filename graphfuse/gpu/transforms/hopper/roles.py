@@ -128,8 +128,8 @@ class Ring:
     scalars: Scalars
     operands: Sequence[Operand]
     swizzles: Sequence[int]
+    """0: of what no `wgmma` reads."""
     names: Sequence[str]
-    elem: Scalar
     stages: int
     readers: int
     rows: Sequence[int] = ()
@@ -146,23 +146,26 @@ class Ring:
         """The buffers."""
         every = zip(self.operands, self.swizzles, self.names, strict=True)
         self.buffers = [
-            b(gpu.shared_alloc, shape=(self.stages, *o.shape), elem=self.elem, swizzle=swizzle, hint=name)
+            b(gpu.shared_alloc, shape=(self.stages, *o.shape), elem=o.elem, swizzle=swizzle, hint=name)
             for o, swizzle, name in every
         ]
 
     # the producer's
 
-    def fill(self, clones: Clones, slot: Value, operands: Sequence[Operand] = ()) -> None:
-        """Copy a box of every operand to a slot, once it is empty; of other operands of the same shapes, if any."""
+    def fill(
+        self, clones: Clones, slot: Value, operands: Sequence[Operand] = (), which: Sequence[int] | None = None
+    ) -> None:
+        """Copy a box of every operand, or of those, to an empty slot; of others of the same shapes, if any."""
         clones.builder.op(gpu.wait, self.empty, slot, previous=True)
-        self.announce(clones.builder, slot)
-        self.load(clones, slot, operands=operands)
+        self.announce(clones.builder, slot, which)
+        self.load(clones, slot, which, operands)
 
-    def announce(self, b: Builder, slot: Value) -> None:
-        """The bytes that a slot takes."""
-        rows = self.rows or (0,) * len(self.operands)
-        elements = sum((r or o.shape[0]) * o.shape[1] for r, o in zip(rows, self.operands, strict=True))
-        b.op(gpu.expect, self.full, slot, nbytes=elements * self.elem.bytes)
+    def announce(self, b: Builder, slot: Value, which: Sequence[int] | None = None) -> None:
+        """The bytes that those operands take of a slot, or all."""
+        rows, nbytes = self.rows or (0,) * len(self.operands), 0
+        for i in range(len(self.operands)) if which is None else which:
+            nbytes += (rows[i] or self.operands[i].shape[0]) * self.operands[i].shape[1] * self.operands[i].elem.bytes
+        b.op(gpu.expect, self.full, slot, nbytes=nbytes)
 
     def load(
         self, clones: Clones, slot: Value, which: Sequence[int] | None = None, operands: Sequence[Operand] = ()
@@ -255,17 +258,20 @@ class Roles(ABC, Generic[_Config]):
             ring.allocate(b)
         self.staging = {i: self._staging(b, s) for i, s in enumerate(self.stores) if s.box or s.in_lines}
         for ring in self.rings:
-            ring.full = b(gpu.barriers, count=ring.stages, arrivals=1, hint="full")
+            ring.full = b(gpu.barriers, count=ring.stages, arrivals=len(self.producers()), hint="full")
         for ring in self.rings:
             ring.empty = b(gpu.barriers, count=ring.stages, arrivals=ring.readers, hint="empty")
         self.prepare(b)
         clones = Clones(b, self.known)
         consumers = self.consumers()
-        bodies = tuple(self._role(clones, fill) for fill in (*consumers, self.producer))
+        producers = self.producers()
+        bodies = tuple(self._role(clones, fill) for fill in (*consumers, *producers))
+        each = 1 if len(producers) > 1 else 4
+        warps = (*(4 * c.warpgroups for _ in consumers), *(each for _ in producers))
         attrs: dict[str, Attr] = {
-            "warps": (*(4 * c.warpgroups for _ in consumers), 4),
-            "groups": (*(c.groups for _ in consumers), 1),
-            "single": (len(consumers),),
+            "warps": warps,
+            "groups": (*(c.groups for _ in consumers), *(1 for _ in producers)),
+            "single": tuple(range(len(consumers), len(bodies))),
         }
         if c.registers:
             attrs["registers"] = c.registers
@@ -273,7 +279,8 @@ class Roles(ABC, Generic[_Config]):
             attrs["cluster"] = self.together
         b.append(gpu.warp_specialize.build([], attrs, bodies=bodies))
         b.append(self.old.body.terminator)
-        new = {**self.old.attrs, "warps": c.warps, **self.launch()}
+        count = 4 * c.consumers + each * len(producers)
+        new = {**self.old.attrs, "warps": count, **self.launch()}
         return Func(self.old.name, b.block(self.old.body.params), new, self.old.dims)
 
     @abstractmethod
@@ -291,6 +298,10 @@ class Roles(ABC, Generic[_Config]):
     @abstractmethod
     def producer(self, clones: Clones, group: Value) -> None:
         """What the thread that copies does."""
+
+    def producers(self) -> Sequence[Callable[[Clones, Value], None]]:
+        """What makes the roles of threads that copy: one has four warps, to give up registers; several one each."""
+        return (self.producer,)
 
     @abstractmethod
     def launch(self) -> dict[str, Attr]:
