@@ -44,9 +44,9 @@ Products of one row take 11.3 us so, and 12.9 with two programs of 8 (H200, 4096
 `benchmarks.gpu_packed --way`)."""
 MOST_WORDS = 16
 """Of a column: as many as a warp asks for at a time."""
-WAY_US = {8: (3.0, 3.0e-7), 16: (3.0, 7.3e-7)}
-"""By rows at most: of a launch, and of a byte; more rows are for tiles. 13.3 us for 33 MB and 43 for 132 MB of 1 row,
-27 for 33 MB of 16 (H200: `benchmarks.gpu_packed --way`)."""
+WAY_US = 3.0, 2.8e-7, 2.7e-8
+"""Of a launch, of a byte, and of a byte for each row: 33 MB take 13.3 us of 1 row, 13.8, 15.0, 18.3 and 27 of 2, 4, 8
+and 16, 132 MB 43 of 1 (H200: `benchmarks.gpu_packed --way`)."""
 TILE_US = 8.2, 2.3e-7
 """The same of tiles of few rows: 15.8 us for 33 MB, 38.6 for 132 MB."""
 
@@ -80,18 +80,18 @@ def emit(kernel: Kernel, op: Op) -> Func:
             tiles = boxed.tiles()
         except Unboxed as reason:
             why = str(reason)
-    way = kernel.chosen(ordered(tiles, made.ways, made.height, made.nbytes))
+    way = kernel.chosen(ordered(tiles, made.ways, made.most, made.nbytes))
     if isinstance(way, Tile):
         return boxed.emit(way)
     func = made.emit(way)
     return replace(func, attrs={WITHOUT_WGMMA: why, **func.attrs}) if why else func
 
 
-def ordered(tiles: Sequence[Tile], ways: Sequence[Way], height: int, nbytes: int) -> list[Tile | Way]:
+def ordered(tiles: Sequence[Tile], ways: Sequence[Way], rows: int, nbytes: int) -> list[Tile | Way]:
     """The best first, of so many rows at most, and bytes of codes and scales."""
-    begin, rate = WAY_US.get(height, (math.inf, math.inf))
-    first, second = TILE_US
-    if tiles and begin + nbytes * rate > first + nbytes * second:
+    launch, byte, of_row = WAY_US
+    first, rest = TILE_US
+    if rows > FEW_ROWS or launch + nbytes * (byte + rows * of_row) > first + nbytes * rest:
         return [*tiles, *ways]
     return [*ways, *tiles]
 
@@ -102,7 +102,7 @@ class _GpuPackedProduct:
         self.x, self.codes, self.scale, *points = op.operands
         self.points = points[0] if points else None
         self.rows = product(shape_of(self.x)[:-1])
-        most = at_most(self.rows, kernel.space.ranges)
+        most = self.most = at_most(self.rows, kernel.space.ranges)
         height = FEW_ROWS if most <= MOST_ROWS and not isinstance(self.rows, int) else MOST_ROWS
         self.height = max(LEAST_ROWS, min(height, power_of_two(most)))
         self.is_ahead = self.height == LEAST_ROWS

@@ -138,6 +138,41 @@ func @few_rows(%a: ptr<f16>, %b: ptr<f16>, %bias: ptr<f16>, %out: ptr<f16>) {gri
   block.store_view(%out, %po, %r, %lm) {limited = [0], strides = [32, 1]}
   return()
 }
+// codes are widened in registers, a line of them while the other is multiplied by
+func @codes(%x: ptr<bf16>, %w: ptr<i32>, %s: ptr<bf16>, %out: ptr<bf16>) {grid = 1, schedule = "stream"} {
+  %p = block.program_id() : i64
+  %zero = block.const() {elem = f32, shape = [128, 8], value = 0} : tile<128x8xf32>
+  %lower = block.const() {elem = i64, value = 0} : i64
+  %upper = block.const() {elem = i64, value = 2} : i64
+  %acc = for(%lower, %upper, %zero) do (%k: i64, %sums: tile<128x8xf32>) {
+    %panel = block.index(%p) {expr = (4*p), names = ["p"]} : i64
+    %column = block.index(%p) {expr = (128*p), names = ["p"]} : i64
+    %l0 = block.index(%k) {expr = (2*k), names = ["k"]} : i64
+    %b0 = block.index(%k) {expr = (4*k), names = ["k"]} : i64
+    %k0 = block.index(%k) {expr = (128*k), names = ["k"]} : i64
+    %w0 = block.load_box(%w, %l0, %panel, %lower) {dims = [4, 4, 256], shape = [4, 256], strides = [1024, 256, 1]} : tile<4x256xi32>
+    %s0 = block.load_box(%s, %b0, %column) {dims = [8, 128], shape = [2, 128], strides = [128, 1]} : tile<2x128xbf16>
+    %c0 = block.widen_codes(%w0, %s0) {bits = 4, elem = bf16, zero = 8} : tile<128x64xbf16>
+    %x0 = block.load_box(%x, %lower, %k0) {dims = [8, 256], shape = [8, 64], strides = [256, 1]} : tile<8x64xbf16>
+    %t0 = block.trans(%x0) {perm = [1, 0]} : tile<64x8xbf16>
+    %d0 = block.dot(%c0, %t0, %sums) : tile<128x8xf32>
+    %l1 = block.index(%k) {expr = (2*k + 1), names = ["k"]} : i64
+    %b1 = block.index(%k) {expr = (4*k + 2), names = ["k"]} : i64
+    %k1 = block.index(%k) {expr = (128*k + 64), names = ["k"]} : i64
+    %w1 = block.load_box(%w, %l1, %panel, %lower) {dims = [4, 4, 256], shape = [4, 256], strides = [1024, 256, 1]} : tile<4x256xi32>
+    %s1 = block.load_box(%s, %b1, %column) {dims = [8, 128], shape = [2, 128], strides = [128, 1]} : tile<2x128xbf16>
+    %c1 = block.widen_codes(%w1, %s1) {bits = 4, elem = bf16, zero = 8} : tile<128x64xbf16>
+    %x1 = block.load_box(%x, %lower, %k1) {dims = [8, 256], shape = [8, 64], strides = [256, 1]} : tile<8x64xbf16>
+    %t1 = block.trans(%x1) {perm = [1, 0]} : tile<64x8xbf16>
+    %d1 = block.dot(%c1, %t1, %d0) : tile<128x8xf32>
+    yield(%d1)
+  } : tile<128x8xf32>
+  %r = block.cast(%acc) {to = bf16} : tile<128x8xbf16>
+  %po = block.index(%p) {expr = (128*p), names = ["p"]} : i64
+  block.store_view(%out, %po, %r) {strides = [1, 128]}
+  return()
+}
+
 // -----
 layout #l0 = 64x16 linear {register = [[0, 1], [8, 0], [0, 8]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]}
 func @fires(%a: ptr<f16>, %b: ptr<f16>, %out: ptr<f16>) {grid = 2, persistent = 1, warps = 8} {
@@ -450,6 +485,93 @@ func @few_rows(%a: ptr<f16>, %b: ptr<f16>, %bias: ptr<f16>, %out: ptr<f16>) {gri
         yield(%v23)
       } : i32
       yield(%v24)
+    } : i32
+    yield()
+  }
+  return()
+}
+
+layout #l0 = 128x8 linear {register = [[0, 1], [1, 0]], lane = [[0, 2], [0, 4], [4, 0], [8, 0], [16, 0]], warp = [[32, 0], [64, 0], [2, 0]]}
+layout #l1 = 4x256 linear {register = [[0, 1], [0, 128]], lane = [[0, 4], [0, 8], [0, 16], [0, 32], [0, 64]], warp = [[1, 0], [2, 0], [0, 2]]}
+layout #l2 = 2x128 linear {register = [[0, 1], [1, 0]], lane = [[0, 0], [0, 0], [0, 4], [0, 8], [0, 16]], warp = [[0, 32], [0, 64], [0, 2]]}
+layout #l3 = 128x64 linear {register = [[0, 1], [1, 0], [0, 8], [0, 16], [0, 32]], lane = [[0, 2], [0, 4], [4, 0], [8, 0], [16, 0]], warp = [[32, 0], [64, 0], [2, 0]]}
+layout #l4 = 128x32 linear {register = [[1, 0], [0, 4], [0, 8], [0, 16]], lane = [[0, 1], [0, 2], [4, 0], [8, 0], [16, 0]], warp = [[32, 0], [64, 0], [2, 0]]}
+func @codes(%x: ptr<bf16>, %w: ptr<i32>, %s: ptr<bf16>, %out: ptr<bf16>) {grid = 1, persistent = 1, schedule = "stream", warps = 12} {
+  %a_ring = gpu.shared_alloc() {elem = i32, shape = [12, 4, 256], swizzle = 0} : shared<12x4x256xi32>
+  %a_ring_0 = gpu.shared_alloc() {elem = bf16, shape = [12, 2, 128], swizzle = 0} : shared<12x2x128xbf16>
+  %b_ring = gpu.shared_alloc() {elem = bf16, shape = [12, 8, 64], swizzle = 128} : shared<12x8x64xbf16, swizzle 128>
+  %a_ring_1 = gpu.shared_alloc() {elem = i32, shape = [12, 4, 256], swizzle = 0} : shared<12x4x256xi32>
+  %a_ring_2 = gpu.shared_alloc() {elem = bf16, shape = [12, 2, 128], swizzle = 0} : shared<12x2x128xbf16>
+  %b_ring_0 = gpu.shared_alloc() {elem = bf16, shape = [12, 8, 64], swizzle = 128} : shared<12x8x64xbf16, swizzle 128>
+  %full = gpu.barriers() {arrivals = 1, count = 12} : shared<12xi64>
+  %empty = gpu.barriers() {arrivals = 8, count = 12} : shared<12xi64>
+  gpu.warp_specialize() {groups = [1, 1], registers = [232, 40], single = [1], warps = [8, 4]} do (%group: i64) {
+    %slot = block.const() {elem = i32, value = 0} : i32
+    %v21 = gpu.for_tiles(%group, %slot) {tiles = 1} do (%program: i64, %slot_0: i32) {
+      %v0 = block.const() {elem = i64, value = 0} : i64
+      %v1 = block.const() {elem = i64, value = 2} : i64
+      %acc = gpu.undefined() {elem = f32, layout = #l0, shape = [128, 8]} : tile<128x8xf32, #l0>
+      %v15, %v16, %v17 = for(%v0, %v1, %slot_0, %slot_0, %acc) do (%k: i64, %slot_1: i32, %slot_2: i32, %acc_0: tile<128x8xf32, #l0>) {
+        %v2 = block.lt(%v0, %k) : bool
+        gpu.wait(%full, %slot_1)
+        %v3 = gpu.load_shared(%a_ring, %slot_1) {layout = #l1} : tile<4x256xi32, #l1>
+        %v4 = gpu.load_shared(%a_ring_0, %slot_1) {layout = #l2} : tile<2x128xbf16, #l2>
+        %v5 = block.widen_codes(%v3, %v4) {bits = 4, elem = bf16, layout = #l3, zero = 8} : tile<128x64xbf16, #l3>
+        %v6 = gpu.pack(%v5) {elem = bf16} : tile<128x32xi32, #l4>
+        gpu.wgmma_wait() {pending = 0}
+        gpu.arrive(%empty, %slot_2, %v2) {every_warp = true}
+        %v7 = gpu.wgmma(%v6, %b_ring, %slot_1, %acc_0, %v2) {transpose_b = true} : tile<128x8xf32, #l0>
+        %v8 = gpu.load_shared(%a_ring_1, %slot_1) {layout = #l1} : tile<4x256xi32, #l1>
+        %v9 = gpu.load_shared(%a_ring_2, %slot_1) {layout = #l2} : tile<2x128xbf16, #l2>
+        %v10 = block.widen_codes(%v8, %v9) {bits = 4, elem = bf16, layout = #l3, zero = 8} : tile<128x64xbf16, #l3>
+        %v11 = gpu.pack(%v10) {elem = bf16} : tile<128x32xi32, #l4>
+        gpu.wgmma_wait() {pending = 0}
+        %v12 = block.const() {elem = bool, value = true} : bool
+        %v13 = gpu.wgmma(%v11, %b_ring_0, %slot_1, %v7, %v12) {transpose_b = true} : tile<128x8xf32, #l0>
+        %v14 = gpu.advance(%slot_1) {size = 12} : i32
+        yield(%v14, %slot_1, %v13)
+      } : i32, i32, tile<128x8xf32, #l0>
+      %v18 = gpu.wgmma_wait(%v17) {fence = true} : tile<128x8xf32, #l0>
+      gpu.arrive(%empty, %v16) {every_warp = true}
+      %v19 = gpu.part(%v18) {layout = #l0, start = [0, 0]} : tile<128x8xf32, #l0>
+      %v20 = block.cast(%v19) {to = bf16} : tile<128x8xbf16, #l0>
+      %po = block.index(%program) {expr = (128*p), names = ["p"]} : i64
+      block.store_view(%out, %po, %v20) {strides = [1, 128]}
+      yield(%v15)
+    } : i32
+    yield()
+  } do (%group_0: i64) {
+    %slot_3 = block.const() {elem = i32, value = 0} : i32
+    %v40 = gpu.for_tiles(%group_0, %slot_3) {tiles = 1} do (%program_0: i64, %slot_4: i32) {
+      %v22 = block.const() {elem = i64, value = 0} : i64
+      %v23 = block.const() {elem = i64, value = 2} : i64
+      %v39 = for(%v22, %v23, %slot_4) do (%k_0: i64, %slot_5: i32) {
+        gpu.wait(%empty, %slot_5) {previous = true}
+        gpu.expect(%full, %slot_5) {nbytes = 11264}
+        %v24 = block.index(%k_0) {expr = (2*k), names = ["k"]} : i64
+        %v25 = block.index(%program_0) {expr = (4*program), names = ["program"]} : i64
+        %v26 = block.const() {elem = i64, value = 0} : i64
+        gpu.tma_load(%w, %a_ring, %slot_5, %full, %v24, %v25, %v26) {dims = [4, 4, 256], offset = 0, strides = [1024, 256, 1]}
+        %v27 = block.index(%k_0) {expr = (4*k), names = ["k"]} : i64
+        %v28 = block.index(%program_0) {expr = (128*program), names = ["program"]} : i64
+        gpu.tma_load(%s, %a_ring_0, %slot_5, %full, %v27, %v28) {dims = [8, 128], offset = 0, strides = [128, 1]}
+        %v29 = block.const() {elem = i64, value = 0} : i64
+        %v30 = block.index(%k_0) {expr = (128*k), names = ["k"]} : i64
+        gpu.tma_load(%x, %b_ring, %slot_5, %full, %v29, %v30) {dims = [8, 256], offset = 0, strides = [256, 1]}
+        %v31 = block.index(%k_0) {expr = (2*k + 1), names = ["k"]} : i64
+        %v32 = block.index(%program_0) {expr = (4*program), names = ["program"]} : i64
+        %v33 = block.const() {elem = i64, value = 0} : i64
+        gpu.tma_load(%w, %a_ring_1, %slot_5, %full, %v31, %v32, %v33) {dims = [4, 4, 256], offset = 0, strides = [1024, 256, 1]}
+        %v34 = block.index(%k_0) {expr = (4*k + 2), names = ["k"]} : i64
+        %v35 = block.index(%program_0) {expr = (128*program), names = ["program"]} : i64
+        gpu.tma_load(%s, %a_ring_2, %slot_5, %full, %v34, %v35) {dims = [8, 128], offset = 0, strides = [128, 1]}
+        %v36 = block.const() {elem = i64, value = 0} : i64
+        %v37 = block.index(%k_0) {expr = (128*k + 64), names = ["k"]} : i64
+        gpu.tma_load(%x, %b_ring_0, %slot_5, %full, %v36, %v37) {dims = [8, 256], offset = 0, strides = [256, 1]}
+        %v38 = gpu.advance(%slot_5) {size = 12} : i32
+        yield(%v38)
+      } : i32
+      yield(%v39)
     } : i32
     yield()
   }

@@ -14,8 +14,13 @@ func @combine(%p: ptr<f32>, %q: ptr<bf16>) {
   %square = block.const() {elem = f32, shape = [4, 4], value = 0.0} : tile<4x4xf32>
   %pairs = block.dot_words(%words, %columns, %square) {elem = bf16} : tile<4x4xf32>
   %fours = block.dot_bytes(%words, %columns, %words) {bits = 4} : tile<4x4xi32>
-  %codes = block.const() {elem = i32, shape = [1, 3], value = -1} : tile<1x3xi32>
-  %few = block.dot_codes(%words, %codes, %c) {bits = 4, elem = bf16, zero = 8} : tile<4x3xf32>
+  %x = block.const() {elem = i32, shape = [4, 16], value = -1} : tile<4x16xi32>
+  %codes = block.const() {elem = i32, shape = [4, 3], value = -1} : tile<4x3xi32>
+  %few = block.dot_codes(%x, %codes, %c) {bits = 4, elem = bf16, zero = 8} : tile<4x3xf32>
+  %line = block.const() {elem = i32, shape = [1, 256], value = -1} : tile<1x256xi32>
+  %scales = block.const() {elem = f16, shape = [2, 32], value = 0.5} : tile<2x32xf16>
+  %wide = block.widen_codes(%line, %scales) {bits = 4, elem = bf16, zero = 8} : tile<32x64xbf16>
+  %points = block.widen_codes(%line, %scales, %scales) {bits = 8, elem = f16, zero = 0} : tile<32x32xf16>
   %sum = block.reduce(%a) {axis = 1, kind = "sum"} : tile<4xf32>
   %prod = block.reduce(%sum) {axis = 0, kind = "prod"} : f32
   %max = block.reduce(%a) {axis = 0, kind = "max"} : tile<8xf32>
@@ -25,5 +30,5 @@ func @combine(%p: ptr<f32>, %q: ptr<bf16>) {
   %all = block.reduce(%neg) {axis = 0, kind = "all"} : bool
   %upto = block.scan(%a) {axis = 1, kind = "sum"} : tile<4x8xf32>
   %before = block.scan(%a) {axis = 0, exclusive = true, kind = "max"} : tile<4x8xf32>
-  return(%dot, %half, %pairs, %fours, %few, %sum, %prod, %max, %min, %any, %all, %upto, %before)
+  return(%dot, %half, %pairs, %fours, %few, %wide, %points, %sum, %prod, %max, %min, %any, %all, %upto, %before)
 }

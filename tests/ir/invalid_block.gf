@@ -253,3 +253,23 @@ func @f(%x: tile<8x8xi32>, %q: tile<2x32xi32>, %c: tile<8x32xf32>) {
   %r = block.dot_codes(%x, %q, %c) {bits = 4, elem = bf16, zero = 200} : tile<8x32xf32>  // error: block.dot_codes: zero must be in 0..128, got 200
   return()
 }
+// -----
+func @f(%w: tile<1x256xi32>, %s: tile<2x32xf16>) {
+  %r = block.widen_codes(%w, %s) {bits = 3, elem = bf16} : tile<32x64xbf16>  // error: block.widen_codes: expected words (i32) of 2, 4 or 8 bits and scales, got tile<1x256xi32> of 3, tile<2x32xf16> and bf16
+  return()
+}
+// -----
+func @f(%w: tile<2x256xi32>, %s: tile<2x32xf16>) {
+  %r = block.widen_codes(%w, %s) {bits = 4, elem = bf16} : tile<64x64xbf16>  // error: block.widen_codes: shapes do not fit: tile<2x256xi32> and tile<2x32xf16>
+  return()
+}
+// -----
+func @f(%w: tile<1x256xi32>, %s: tile<3x32xf16>) {
+  %r = block.widen_codes(%w, %s) {bits = 4, elem = bf16} : tile<32x64xbf16>  // error: block.widen_codes: 64 steps are no blocks of tile<3x32xf16>, or zero points differ: None
+  return()
+}
+// -----
+func @f(%w: tile<1x256xi32>, %s: tile<2x32xf16>) {
+  %r = block.widen_codes(%w, %s, %s) {bits = 4, elem = bf16, zero = 8} : tile<32x64xbf16>  // error: block.widen_codes: zero must be in 0..128, and 0 where there are zero points, got 8
+  return()
+}

@@ -187,8 +187,8 @@ func @f(%p: ptr<f16>, %s: shared<2x64x64xf16, swizzle 128>, %i: i64, %c: bool) {
   return()
 }
 // -----
-func @f(%s: shared<2x64x64xf16, swizzle 128>, %k: i32) {
-  %r = gpu.load_shared(%s, %k) : tile<64x64xf16>  // error: gpu.load_shared: expected a ring of matrices and an i64, got shared<2x64x64xf16, swizzle 128> and i32
+func @f(%s: shared<2x64x64xf16, swizzle 128>, %k: bool) {
+  %r = gpu.load_shared(%s, %k) : tile<64x64xf16>  // error: gpu.load_shared: expected a ring of matrices and a slot or an i64, got shared<2x64x64xf16, swizzle 128> and bool
   return()
 }
 // -----
@@ -329,5 +329,10 @@ func @f(%p: ptr<f32>, %s: shared<2x16x64xf16>, %i: i64) {
 // -----
 func @f(%p: ptr<f16>, %s: shared<2x16x64xf16>, %i: i64) {
   gpu.store_lines(%p, %i, %s, %i) {limited = [2], stride = 99}  // error: gpu.store_lines: expected an i64 limit for each of the dims [2], which are 0 or 1
+  return()
+}
+// -----
+func @f(%p: ptr<f16>, %s: shared<2x4x40xf16>, %b: shared<2xi64>, %k: i32, %i: i64) {
+  gpu.tma_load(%p, %s, %k, %b, %i, %i) {dims = [64, 64], strides = [64, 1]}  // error: gpu.tma_load: without a swizzle a whole box goes to slots of lines of 128 bytes, got shared<2x4x40xf16>
   return()
 }

@@ -45,11 +45,6 @@ class AttentionConfig(Config):
     sides: int = 1
     """Roles of warps that multiply, each with its own columns of the result."""
 
-    @property
-    def warps(self) -> int:
-        """Of the whole block, with the producer's four."""
-        return 4 * self.sides * self.consumers + 4
-
 
 def choose(func: Func, attention: Attention, store_bytes: int) -> AttentionConfig:
     """From the tiles, and the attributes `ring`, `turns`, `query_words`, `persistent` and `resident`.

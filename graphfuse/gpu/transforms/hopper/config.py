@@ -50,11 +50,6 @@ class Config:
         """Warpgroups that make products."""
         return self.groups * self.warpgroups
 
-    @property
-    def warps(self) -> int:
-        """Of the whole block, with the producer's four."""
-        return 4 * self.consumers + 4
-
 
 def choose(
     func: Func, product: Product, store_bytes: int, chunks: int, room_bytes: int = 0, buffers: int = 2

@@ -268,18 +268,16 @@ class Roles(ABC, Generic[_Config]):
         bodies = tuple(self._role(clones, fill) for fill in (*consumers, *producers))
         each = 1 if len(producers) > 1 else 4
         warps = (*(4 * c.warpgroups for _ in consumers), *(each for _ in producers))
-        attrs: dict[str, Attr] = {
-            "warps": warps,
-            "groups": (*(c.groups for _ in consumers), *(1 for _ in producers)),
-            "single": tuple(range(len(consumers), len(bodies))),
-        }
+        groups = (*(c.groups for _ in consumers), *(1 for _ in producers))
+        single = tuple(range(len(consumers), len(bodies)))
+        attrs: dict[str, Attr] = {"warps": warps, "groups": groups, "single": single}
         if c.registers:
             attrs["registers"] = c.registers
         if self.together > 1:
             attrs["cluster"] = self.together
         b.append(gpu.warp_specialize.build([], attrs, bodies=bodies))
         b.append(self.old.body.terminator)
-        count = 4 * c.consumers + each * len(producers)
+        count = sum(w * n for w, n in zip(warps, groups, strict=True))
         new = {**self.old.attrs, "warps": count, **self.launch()}
         return Func(self.old.name, b.block(self.old.body.params), new, self.old.dims)
 
