@@ -73,18 +73,23 @@ def ways(height: int, parts: int, at_once: int) -> list[Way]:
 
 def emit(kernel: Kernel, op: Op) -> Func:
     """The product with its epilogue."""
-    made, why, tiles = _GpuPackedProduct(kernel, op), "", list[Tile]()
-    if kernel.machine.has_wgmma:
-        try:
-            boxed = PackedTiles(kernel, op)
-            tiles = boxed.tiles()
-        except Unboxed as reason:
-            why = str(reason)
-    way = kernel.chosen(ordered(tiles, made.ways, made.most, made.nbytes))
+    made, (boxed, why) = _GpuPackedProduct(kernel, op), _boxed(kernel, op)
+    way = kernel.chosen(ordered(boxed.tiles() if boxed else [], made.ways, made.most, made.nbytes))
     if isinstance(way, Tile):
+        assert boxed is not None, "there are tiles"
         return boxed.emit(way)
     func = made.emit(way)
     return replace(func, attrs={WITHOUT_WGMMA: why, **func.attrs}) if why else func
+
+
+def _boxed(kernel: Kernel, op: Op) -> tuple[PackedTiles | None, str]:
+    """The product for warpgroups; or none, and why."""
+    if not kernel.machine.has_wgmma:
+        return None, ""
+    try:
+        return PackedTiles(kernel, op), ""
+    except Unboxed as reason:
+        return None, str(reason)
 
 
 def ordered(tiles: Sequence[Tile], ways: Sequence[Way], rows: int, nbytes: int) -> list[Tile | Way]:
@@ -117,7 +122,7 @@ class _GpuPackedProduct:
         """Blocks that share a scale."""
         self.length = self.words * (WORD_BITS // self.bits)
         self.blocks, self.of_part = self.depth // self.length, max(1, LINE_WORDS // self.words)
-        self.parts = ceildiv(self.blocks, self.of_part)
+        self.parts = -(-self.blocks // self.of_part)
         self.elem = element_of(self.x) if element_of(self.x).bytes == BF16.bytes else BF16
         domain = (self.rows, self.columns)
         self.work = Product(

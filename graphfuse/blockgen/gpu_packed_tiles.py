@@ -6,7 +6,7 @@
     epilogue on sums, store
 
 Columns are the rows of the product that `wgmma` makes, as that takes its left operand from registers. TMA copies all
-that is read, and a warpgroup widens codes while another multiplies (`gpu/transforms/hopper/matmul.py`). Weights are
+that is read, and a warpgroup widens codes while another multiplies (`hopper/matmul_codes.py`). Weights are
 rounded to the halves that they are multiplied as.
 """
 
@@ -97,7 +97,8 @@ class PackedTiles:
         columns = WIDE if self.columns > WIDE // 2 else WIDE // 2
         is_lean = self.bits >= LEAN_BITS
         if rows <= FEW_ROWS:  # as long as memory takes: the next launch copies its first codes meanwhile
-            best = Tile(columns, rows, STREAM, columns // 64, resident=2 if is_lean else 1)
+            wide = WIDE // 2 if len(self.numbers) > 1 and self._of_line > 1 else columns
+            best = Tile(wide, rows, STREAM, wide // 64, resident=2 if is_lean else 1)
         elif rows < MOST_ROWS:
             best = Tile(WIDE // 2, rows, STREAM, resident=2 if is_lean else 1)
         else:
@@ -105,6 +106,16 @@ class PackedTiles:
         narrow, other = replace(best, columns=WIDE // 2, warpgroups=2), COOPERATIVE
         every = best, replace(best, resident=1), narrow, replace(narrow, resident=1)
         return list(dict.fromkeys([*every, *(replace(t, schedule=s) for t in every for s in (STREAM, other))]))
+
+    @property
+    def _blocks(self) -> int:
+        """Of all of K."""
+        return static(shape_of(self.numbers[0])[0])
+
+    @property
+    def _of_line(self) -> int:
+        """Blocks of a line, or 1 that has several lines."""
+        return max(1, self._blocks * LINE_WORDS // self.words)
 
     def _schedule(self, machine: Machine, rows: int, columns: int) -> str:
         """Whole tiles, where they are known to fill the last wave of programs, too."""
@@ -145,10 +156,8 @@ class PackedTiles:
         """A line of a tile's columns, widened."""
         dims, panels = (self.words // LINE_WORDS, self.panels, LINE_WORDS * PANEL), columns // PANEL
         words = self._box(self.codes, dims, (panels, dims[-1]), (line, number * panels, 0))
-        scales = static(shape_of(self.numbers[0])[0])
-        of_line, of_scale = -(-scales // dims[0]), -(-dims[0] // scales)
-        at = floordiv(line * of_line, of_scale)
-        numbers = [self._box(v, shape_of(v), (of_line, columns), (at, number * columns)) for v in self.numbers]
+        at = floordiv(line * self._of_line, max(1, dims[0] // self._blocks))
+        numbers = [self._box(v, shape_of(v), (self._of_line, columns), (at, number * columns)) for v in self.numbers]
         attrs: dict[str, Attr] = {"bits": self.bits, "elem": self.elem, "zero": self.zero}
         return self.kernel.ev.emit(block.widen_codes, words, *numbers, **attrs)
 

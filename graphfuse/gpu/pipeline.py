@@ -11,7 +11,7 @@ from graphfuse.gpu.lower import Lowered, lower
 from graphfuse.gpu.transforms.assign_layouts import assign_layouts
 from graphfuse.gpu.transforms.coalesce import coalesce
 from graphfuse.gpu.transforms.hopper.attention_pass import hopper_attention
-from graphfuse.gpu.transforms.hopper.matmul import hopper_matmul
+from graphfuse.gpu.transforms.hopper.matmul_pass import hopper_matmul
 from graphfuse.gpu.transforms.overlap_launches import overlap_launches
 from graphfuse.gpu.transforms.pipeline_loads import SHARED_BYTES, STAGES, pipeline_loads
 from graphfuse.gpu.transforms.prefetch_operands import prefetch_operands

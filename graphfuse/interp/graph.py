@@ -357,7 +357,7 @@ def _contract_packed(context: Context, op: Op, x: Array, p: Array, s: Array, *mo
         x = np.pad(x, [*[(0, 0)] * (x.ndim - 1), (0, len(p) * line_steps(bits) - x.shape[-1])])
         rows = lanes_in_rows(p).swapaxes(1, 2).reshape(-1, panels * width)
         codes = unpacked_lanes(rows, bits, 0)
-        panels, width, s, *more = 1, panels * width, s[None], *(a[None] for a in more)
+        panels, width, s, more = 1, panels * width, s[None], tuple(a[None] for a in more)
     codes = codes.reshape(panels, s.shape[1], -1, width).astype(dtype)
     x = x.astype(dtype)
     if tensor_of(op.operands[0]).elem == I8:

@@ -300,7 +300,7 @@ DECLINED = {
 
 @pytest.mark.parametrize("why", DECLINED)
 def test_declined(why):
-    from graphfuse.gpu.transforms.hopper.matmul import hopper_matmul
+    from graphfuse.gpu.transforms.hopper.matmul_pass import hopper_matmul
 
     asked = DECLINED[why]
     func = parse(text(replace(asked, attrs=(*asked.attrs, ("schedule", '"cooperative"')))))

@@ -9,7 +9,7 @@ from graphfuse.blockopt.grid import AXES, flat_grid
 from graphfuse.dialects import block
 from graphfuse.gpu.transforms.hopper.affine import Scalars
 from graphfuse.gpu.transforms.hopper.match import match_product
-from graphfuse.gpu.transforms.hopper.matmul import hopper_matmul
+from graphfuse.gpu.transforms.hopper.matmul_pass import hopper_matmul
 from graphfuse.gpu.transforms.hopper.order import GROUP, grouped
 from graphfuse.gpu.transforms.hopper.raise_boxes import raise_boxes
 from graphfuse.ir.core import attr_dim

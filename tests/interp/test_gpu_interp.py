@@ -11,7 +11,7 @@ import pytest
 from benchmarks.gemm_kernels import Gemm, text
 from graphfuse.dialects import gpu
 from graphfuse.errors import InputError
-from graphfuse.gpu.transforms.hopper.matmul import hopper_matmul
+from graphfuse.gpu.transforms.hopper.matmul_pass import hopper_matmul
 from graphfuse.interp.block import launch
 from graphfuse.interp.gpu import Deal
 from graphfuse.ir.dense import numpy_dtype

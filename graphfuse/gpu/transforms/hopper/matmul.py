@@ -11,20 +11,16 @@ The function says what a tile is (shapes, `grid`); a function that is something 
 
 from __future__ import annotations
 
-import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from graphfuse.dialects import block, gpu
-from graphfuse.dialects.boxes import Unboxed
-from graphfuse.gpu.transforms import code_layouts
 from graphfuse.gpu.transforms.hopper.affine import Scalars
 from graphfuse.gpu.transforms.hopper.config import Config, choose, chunk_width, line_width, part_width, read_ahead
 from graphfuse.gpu.transforms.hopper.epilogue import Chunk, Clones, Declined, Origin
-from graphfuse.gpu.transforms.hopper.match import Operand, Product, Term, match_product
+from graphfuse.gpu.transforms.hopper.match import Operand, Product
 from graphfuse.gpu.transforms.hopper.order import grouped
-from graphfuse.gpu.transforms.hopper.raise_boxes import as_read, raise_boxes
 from graphfuse.gpu.transforms.hopper.reads import Reads
 from graphfuse.gpu.transforms.hopper.roles import (
     READS,
@@ -41,56 +37,25 @@ from graphfuse.gpu.transforms.hopper.roles import (
     stores_of,
     swizzle_of,
 )
-from graphfuse.gpu.transforms.hopper.share import ALONE, EIGHT, Share, choices, shared
+from graphfuse.gpu.transforms.hopper.share import ALONE, EIGHT, Share, shared
 from graphfuse.gpu.transforms.hopper.split import exchange, split_of
 from graphfuse.gpu.transforms.hopper.stream import LEAST_STEPS, Piece, steps_of
 from graphfuse.gpu.transforms.overlap_launches import constants_of
 from graphfuse.ir.core import Attr, Builder, Func, Op, Value, attr_dims, remade, tile_of
 from graphfuse.ir.layout import LinearLayout
 from graphfuse.ir.layout_families import Wgmma
-from graphfuse.ir.passes import passing
 from graphfuse.ir.types import BF16, BOOL, F16, F32, Tile, scalar
 from graphfuse.symbolic import bounds, floordiv, minimum, sym
-
-log = logging.getLogger(__name__)
 
 ROUNDED = (F16, BF16)
 """What staging rounds f32 to by itself."""
 
 
-@passing("gpu")
-def hopper_matmul(func: Func) -> Func:
-    """The function as a persistent TMA and `wgmma` kernel; itself, with the reason where a tile for one was chosen."""
-    raised = raise_boxes(func)
-    try:
-        found = match_product(raised, Scalars(raised))
-        why = "" if found else "its loop is no product of boxes that TMA copies"
-    except Unboxed as reason:
-        found, why = None, str(reason)
-    for blocks in choices(func, found.acc.shape) if found else ():
-        scalars = Scalars(raised)  # each way names values of its own
-        product = match_product(raised, scalars)
-        assert product is not None, "it was one before"
-        try:
-            return (_Coded if product.codes else _Matmul)(raised, scalars, product, blocks).func()
-        except Declined as reason:
-            log.debug("@%s is no product for wgmma of %d by %d blocks: %s", func.name, *blocks, reason)
-            why = why or str(reason)
-    return _left(as_read(func, raised), why)
-
-
-def _left(func: Func, why: str) -> Func:
-    """The function, every block of which makes one program."""
-    attrs = {name: value for name, value in func.attrs.items() if name not in ("persistent", "split")}
-    attrs = {gpu.WITHOUT_WGMMA: why, **attrs} if "schedule" in attrs else attrs
-    return func if attrs == func.attrs else Func(func.name, func.body, attrs, func.dims)
-
-
-_Sums = tuple[Value, Sequence[Value], Value | None]
+Sums = tuple[Value, Sequence[Value], Value | None]
 """The next slot, the sums, and the slot of products that are still being made, if any are."""
 
 
-class _Matmul(Roles[Config]):
+class MatmulRoles(Roles[Config]):
     """Makes the function again."""
 
     every_warp = False
@@ -159,7 +124,7 @@ class _Matmul(Roles[Config]):
     def _split(self) -> int:
         """Blocks that share a tile."""
         p, columns = self.product, self.product.acc.shape[1]
-        if self.share.blocks > 1:
+        if self.share.blocks > 1 or p.codes:
             return 1
         if p.is_added or len(p.results) > 1 or self.old.attrs.get("schedule") == "pingpong" or columns & columns - 1:
             return 1
@@ -305,7 +270,7 @@ class _Matmul(Roles[Config]):
         self.tiles(clones, group, self.config.groups, start, tile)
         self.flush(b)
 
-    def _summed(self, clones: Clones, slot: Value, ends: tuple[Value, Value]) -> _Sums:
+    def _summed(self, clones: Clones, slot: Value, ends: tuple[Value, Value]) -> Sums:
         """Products summed as they are made."""
         ring = self.ring
 
@@ -322,7 +287,7 @@ class _Matmul(Roles[Config]):
         slot, last, *sums = self._steps(clones, [slot, slot, *self._undefined(clones.builder)], step, ends)
         return slot, sums, last
 
-    def _added(self, clones: Clones, slot: Value, ends: tuple[Value, Value]) -> _Sums:
+    def _added(self, clones: Clones, slot: Value, ends: tuple[Value, Value]) -> Sums:
         """The products of a step by themselves, then added to the sums."""
         p, ring = self.product, self.ring
 
@@ -447,76 +412,6 @@ class _Matmul(Roles[Config]):
             pointer, base, _, *limits = s.op.operands
             at, cuts = chunk.view(s.op, (0, 1), base, limits)
             b.append(remade(s.op, pointer, at, value, *cuts))
-
-
-class _Coded(_Matmul):
-    """Where the left factor is of codes: what words are loaded is widened in registers, of which `wgmma` takes it."""
-
-    def __init__(self, func: Func, scalars: Scalars, product: Product, blocks: tuple[int, int]) -> None:
-        if blocks != ALONE:
-            raise Declined("codes that blocks share")
-        super().__init__(func, scalars, product, blocks)
-
-    every_warp = True
-
-    @property
-    def part_rows(self) -> int:
-        """All: a thread's rows lie side by side."""
-        return self.whole.shape[0]
-
-    def _layout(self, rows: int, columns: int) -> LinearLayout:
-        return code_layouts.of_products(rows, columns, 4 * self.config.warpgroups)
-
-    def producers(self) -> Sequence[Callable[[Clones, Value], None]]:
-        """Codes are known, and copied before the wait for earlier launches; what they are multiplied by is not.
-
-        Where roles are given registers, four warps must have one.
-        """
-        if self.config.registers:
-            return super().producers()
-        p = self.product
-        others = [i for i in range(len(p.operands)) if i not in p.codes]
-
-        def role(which: Sequence[int]) -> Callable[[Clones, Value], None]:
-            return lambda clones, group: self._fill(clones, group, (self.zero(clones.builder),), which)
-
-        return role(p.codes), role(others)
-
-    def _summed(self, clones: Clones, slot: Value, ends: tuple[Value, Value]) -> _Sums:
-        """Codes are widened while those before them are multiplied by, in other registers."""
-        ring, (first, *_) = self.ring, self.product.terms
-
-        def step(inner: Clones, counter: Value, carried: Sequence[Value]) -> Sequence[Value]:
-            slot, last, acc = carried
-            b = inner.builder
-            again = b(block.lt, ends[0], counter)
-            ring.wait(b, slot)
-            for term in self.product.terms:
-                words = self._widened(b, slot, term)
-                b.op(gpu.wgmma_wait, pending=0)
-                if term is first:
-                    self._hand_back(b, last, again)
-                keep = again if term is first else b(block.const, value=True, elem=BOOL)
-                operands = [words, ring.buffers[term.b], slot, acc, keep]
-                transposed = self.product.is_transposed(term.b)
-                acc = b.append(gpu.wgmma.build(operands, {"transpose_b": transposed})).result
-            return [ring.next(b, slot), slot, acc]
-
-        slot, last, acc = self._steps(clones, [slot, slot, *self._undefined(clones.builder)], step, ends)
-        return slot, [acc], last
-
-    def _widened(self, b: Builder, slot: Value, term: Term) -> Value:
-        """The codes of a slot, as words of halves."""
-        op, warps = term.coded, 4 * self.config.warpgroups
-        assert op is not None, "there are codes"
-        blocks, rows = tile_of(op.operands[1]).shape
-        of_numbers = code_layouts.of_numbers(rows, blocks, warps)
-        layouts = [code_layouts.of_lines(rows, warps), *(of_numbers for _ in op.operands[1:])]
-        every = zip(term.codes, layouts, strict=True)
-        tiles = [b(gpu.load_shared, self.ring.buffers[i], slot, layout=layout) for i, layout in every]
-        factor = tile_of(op.result)
-        made = b(block.widen_codes, *tiles, **op.attrs, layout=self._layout(*factor.shape))
-        return b(gpu.pack, made, elem=factor.elem)
 
 
 def _few_rows(operand: Operand, unit: int = EIGHT) -> int:
