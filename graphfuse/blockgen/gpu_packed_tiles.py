@@ -52,14 +52,12 @@ class Tile:
     rows: int
     schedule: str = COOPERATIVE
     warpgroups: int = 2
-    persistent: int = 1
-    """Programs that a multiprocessor runs."""
     resident: int = 1
-    """That it has room for, so that those of the next launch begin."""
+    """Programs that a multiprocessor has room for: one runs, and one of the next launch begins."""
 
     def __str__(self) -> str:
-        parts = self.columns, "x", self.rows, self.schedule, f"warpgroups={self.warpgroups}"
-        return " ".join(map(str, (*parts, f"persistent={self.persistent}", f"resident={self.resident}")))
+        ends = f"warpgroups={self.warpgroups} resident={self.resident}"
+        return f"{self.columns} x {self.rows} {self.schedule} {ends}"
 
 
 class PackedTiles:
@@ -147,7 +145,7 @@ class PackedTiles:
         (total,) = ev.loop("k", ceildiv(self.words, LINE_WORDS * TOGETHER), step, (zero,))
         store_results(kernel, self.work, (row, column), (lane, row_lane), total)
         attrs: dict[str, Attr] = {"flops": 2 * positions((self.rows, self.columns)) * self.depth}
-        attrs |= {"warps": 8, "schedule": tile.schedule, "persistent": tile.persistent}
+        attrs |= {"warps": 8, "schedule": tile.schedule, "persistent": 1}
         attrs |= {"warpgroups": tile.warpgroups} if tile.warpgroups != 2 else {}
         attrs |= {"resident": tile.resident, "trigger": "early"} if tile.resident > 1 else {}
         return kernel.finish(grid, 1 + tile.columns * tile.rows * self.depth // 16384, attrs)
