@@ -499,11 +499,13 @@ def take(x: Type, indices: Type, *, axis: int) -> Type:
 
 
 @opdef("graph.take_along", Trait.PURE)
-def take_along(x: Type, indices: Type, *, axis: int) -> Type:
+def take_along(x: Type, indices: Type, *, axis: int, clips: bool = False) -> Type:
     """Result [.., i, ..] = x[.., indices[.., i, ..], ..]: one index per element.
 
-    Ranks are equal; dims of `indices` other than `axis` are at most those of x.
+    Ranks are equal; dims of `indices` other than `axis` are at most those of x. An index out of range is the caller's
+    error, or, with `clips`, the nearest one that is not.
     """
+    del clips
     t, i = tensor(x), _indices(indices)
     axis_of(axis, t.rank)
     if t.rank != i.rank:
@@ -520,8 +522,9 @@ def _indices_fit(t: Tensor, i: Tensor, axis: int) -> None:
 
 
 @opdef("graph.gather_nd", Trait.PURE)
-def gather_nd(x: Type, indices: Type, *, batch_dims: int = 0) -> Type:
-    """The last dim of `indices` is a (partial) index into x after `batch_dims` shared leading dims."""
+def gather_nd(x: Type, indices: Type, *, batch_dims: int = 0, clips: bool = False) -> Type:
+    """The last dim of `indices` is a (partial) index into x after `batch_dims` leading dims; `clips` as above."""
+    del clips
     t, i = tensor(x), _indices(indices)
     if i.rank < 1 or not isinstance(i.shape[-1], int):
         raise VerifyError(f"the last dim of indices must be static, got {i}")

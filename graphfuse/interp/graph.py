@@ -425,9 +425,11 @@ def _pad(context: Context, op: Op, x: Array) -> Array:
 # data-dependent indexing
 
 
-def _from_end(indices: Array, size: int) -> Array:
-    """Indices with negative ones counted from the end; anything else outside is an input error."""
+def _from_end(indices: Array, size: int, *, clips: bool = False) -> Array:
+    """Indices with negative ones counted from the end; anything else outside is an input error, but for `clips`."""
     index = indices.astype(np.int64)
+    if clips:
+        index = np.clip(index, -size, size - 1)
     if index.size and not (-size <= int(index.min()) and int(index.max()) < size):
         bad = index[(index < -size) | (index >= size)].reshape(-1)[0]
         raise InputError(f"index {bad} is outside a dim of {size}")
@@ -438,27 +440,28 @@ def _take(_: Context, op: Op, x: Array, indices: Array) -> Array:
     return np.take(x, _from_end(indices, x.shape[attr(op, "axis")]), attr(op, "axis"))
 
 
-def _grid(indices: Array, axis: int, size: int) -> tuple[Array, ...]:
+def _grid(indices: Array, axis: int, size: int, *, clips: bool = False) -> tuple[Array, ...]:
     """One index array per dim, where `indices` gives the one along `axis` and position the others."""
     grid = list(np.indices(indices.shape, sparse=True))
-    grid[axis] = _from_end(indices, size)
+    grid[axis] = _from_end(indices, size, clips=clips)
     return tuple(grid)
 
 
 def _take_along(_: Context, op: Op, x: Array, indices: Array) -> Array:
     axis = attr(op, "axis")
-    return x[_grid(indices, axis, x.shape[axis])]
+    return x[_grid(indices, axis, x.shape[axis], clips="clips" in op.attrs)]
 
 
-def _nd_index(x: Array, indices: Array, batch_dims: int) -> tuple[Array, ...]:
+def _nd_index(x: Array, indices: Array, batch_dims: int, *, clips: bool) -> tuple[Array, ...]:
     batch = np.indices(indices.shape[:batch_dims], sparse=True)
     lead = indices.ndim - 1
     outer = [b.reshape(*b.shape, *[1] * (lead - batch_dims)) for b in batch]
-    return (*outer, *(_from_end(indices[..., i], x.shape[batch_dims + i]) for i in range(indices.shape[-1])))
+    sizes = x.shape[batch_dims : batch_dims + indices.shape[-1]]
+    return (*outer, *(_from_end(indices[..., i], n, clips=clips) for i, n in enumerate(sizes)))
 
 
 def _gather_nd(context: Context, op: Op, x: Array, indices: Array) -> Array:
-    index = _nd_index(x, indices, attr(op, "batch_dims", 0))
+    index = _nd_index(x, indices, attr(op, "batch_dims", 0), clips="clips" in op.attrs)
     return x[index] if index else np.broadcast_to(x, context.dims(_shape(op)))
 
 

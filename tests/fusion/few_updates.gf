@@ -23,11 +23,11 @@ func @very_few(%x: tensor<1024x96xf16>, %i: tensor<8x1xi64>, %u: tensor<8x96xf32
 // -----
 func @rows(%x: tensor<32768x96xf16>, %i: tensor<48x1xi64>, %u: tensor<48x96xf32>) {
   %v0 = graph.empty() {elem = f32, shape = [32768, 96]} : tensor<32768x96xf32>
-  %v1 = graph.gather_nd(%x, %i) : tensor<48x96xf16>
+  %v1 = graph.gather_nd(%x, %i) {clips = true} : tensor<48x96xf16>
   %v2 = graph.cast(%v1) {to = f32} : tensor<48x96xf32>
   %v3 = graph.scatter_nd(%v0, %i, %v2) {kind = "set"} : tensor<32768x96xf32>
   %v4 = graph.scatter_nd(%v3, %i, %u) {kind = "add"} : tensor<32768x96xf32>
-  %v5 = graph.gather_nd(%v4, %i) : tensor<48x96xf32>
+  %v5 = graph.gather_nd(%v4, %i) {clips = true} : tensor<48x96xf32>
   %v6 = graph.cast(%v5) {to = f16} : tensor<48x96xf16>
   %v7 = graph.scatter_nd(%x, %i, %v6) {kind = "set", ordered = false} : tensor<32768x96xf16>
   return(%v7)
@@ -36,18 +36,18 @@ func @rows(%x: tensor<32768x96xf16>, %i: tensor<48x1xi64>, %u: tensor<48x96xf32>
 func @zeros(%i: tensor<48x1xi64>, %u: tensor<48x96xf32>) {
   %v0 = graph.full() {elem = bf16, shape = [32768, 96], value = 0.0} : tensor<32768x96xbf16>
   %v1 = graph.empty() {elem = f32, shape = [32768, 96]} : tensor<32768x96xf32>
-  %v2 = graph.gather_nd(%v0, %i) : tensor<48x96xbf16>
+  %v2 = graph.gather_nd(%v0, %i) {clips = true} : tensor<48x96xbf16>
   %v3 = graph.cast(%v2) {to = f32} : tensor<48x96xf32>
   %v4 = graph.scatter_nd(%v1, %i, %v3) {kind = "set"} : tensor<32768x96xf32>
   %v5 = graph.scatter_nd(%v4, %i, %u) {kind = "add"} : tensor<32768x96xf32>
-  %v6 = graph.gather_nd(%v5, %i) : tensor<48x96xf32>
+  %v6 = graph.gather_nd(%v5, %i) {clips = true} : tensor<48x96xf32>
   %v7 = graph.cast(%v6) {to = bf16} : tensor<48x96xbf16>
   %v8 = graph.scatter_nd(%v0, %i, %v7) {kind = "set", ordered = false} : tensor<32768x96xbf16>
   return(%v8)
 }
 
 func @very_few(%x: tensor<1024x96xf16>, %i: tensor<8x1xi64>, %u: tensor<8x96xf32>) {
-  %v0 = graph.gather_nd(%x, %i) : tensor<8x96xf16>
+  %v0 = graph.gather_nd(%x, %i) {clips = true} : tensor<8x96xf16>
   %v1 = graph.cast(%v0) {to = f32} : tensor<8x96xf32>
   %v2 = graph.broadcast(%i) {shape = [8, 96]} : tensor<8x96xi64>
   %v3 = graph.full() {elem = i64, shape = [8, 96], value = 0} : tensor<8x96xi64>

@@ -11,6 +11,7 @@ import pytest
 
 from graphfuse.dialects import control, graph
 from graphfuse.errors import InputError
+from graphfuse.gpu.graph_passes import few_updates
 from graphfuse.interp import elementwise as ew
 from graphfuse.interp import graph as interp
 from graphfuse.ir.core import REGISTRY, Block, Func, Params
@@ -133,6 +134,25 @@ def test_scatter_is_ordered():
     np.testing.assert_array_equal(call(graph.scatter_along, x, i, u, axis=0, kind="add"), [0, 4, 6])
     with pytest.raises(InputError, match="index 3 is outside a dim of 3"):
         call(graph.take, x, np.array([3]), axis=0)
+
+
+def test_few_updates_beside_the_tensor_are_dropped() -> None:
+    """Of those that are combined where they land, too."""
+    before = parse(
+        """func @f(%x: tensor<1024x4xf16>, %i: tensor<3x1xi64>, %u: tensor<3x4xf32>) {
+  %w = graph.cast(%x) {to = f32} : tensor<1024x4xf32>
+  %s = graph.scatter_nd(%w, %i, %u) {kind = "max"} : tensor<1024x4xf32>
+  %y = graph.cast(%s) {to = f16} : tensor<1024x4xf16>
+  return(%y)
+}"""
+    )
+    after = few_updates(before)
+    assert any(op.kind is graph.gather_nd for op in after.walk())
+    x, u = np.zeros((1024, 4), np.float16), np.arange(12, dtype=np.float32).reshape(3, 4)
+    (got,) = interp.run(after, x, np.array([[2], [1 << 62], [-1025]]), u)
+    want = x.copy()
+    want[2] = u[0]
+    np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("kind", ["set", "add"])

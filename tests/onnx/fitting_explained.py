@@ -180,7 +180,7 @@ def one_side_of_complex(d: Drawn) -> bool:
 
 def dummy_mask(d: Drawn) -> bool:
     """A column that it does not read, or lengths and the places where they begin, which are not documented to fit."""
-    mask, batch = d.input(3), d.shape(0)[0]
+    mask, batch = d.input(5 if d.node.op_type == "QAttention" else 3), d.shape(0)[0]
     if mask is None:
         return False
     return (mask.ndim == 2 and mask.shape[1] == 1) or mask.shape == (3 * batch + 2,)
@@ -241,6 +241,7 @@ def one_of_a_kind(d: Drawn) -> bool:
 
 WINDOWS = ("AveragePool", "MaxPool", "LpPool", f"{MICROSOFT}.NhwcMaxPool", f"{MICROSOFT}.QLinearAveragePool")
 SKIPS = (f"{MICROSOFT}.SkipLayerNormalization", f"{MICROSOFT}.SkipSimplifiedLayerNormalization")
+ATTENTIONS = (f"{MICROSOFT}.Attention", f"{MICROSOFT}.QAttention")
 ROTATED = (f"{MICROSOFT}.RotaryEmbedding", f"{MICROSOFT}.MRotaryEmbedding")
 
 EXPLAINED: list[tuple[tuple[str, ...], str, When, str]] = [
@@ -264,7 +265,7 @@ EXPLAINED: list[tuple[tuple[str, ...], str, When, str]] = [
     (("Resize",), "values", corners_of_scales, "its corners are those of the size that it rounded"),
     (("Resize",), "values", crops_at_one_size, "it crops no dim that keeps its size"),
     (("STFT",), "refused", one_side_of_complex, "complex numbers have two sides"),
-    ((f"{MICROSOFT}.Attention",), "refused", dummy_mask, "it reads what is documented as no mask"),
+    (ATTENTIONS, "refused", dummy_mask, "it reads what is documented as no mask"),
     ((f"{MICROSOFT}.Inverse",), "refused", not_square, "it gives numbers for matrices that are not square"),
     ((f"{MICROSOFT}.Inverse",), "values", no_inverse, "of a matrix that has no inverse"),
     (SKIPS, "refused", half_skip, "of halves it does not look at the skip's dims"),

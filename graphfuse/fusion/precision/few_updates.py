@@ -119,11 +119,11 @@ def _there(scatter: Op, x: Value) -> Value:
 
 
 def _looked_up(scatter: Op, x: Value) -> Value:
-    """What is at the places of the updates."""
+    """What is at the places of the updates; anything for those that are dropped."""
     at = scatter.operands[1]
     if scatter.kind is graph.scatter_along:
-        return graph.take_along(x, at, axis=scatter.attrs["axis"], loc=scatter.loc).result
-    return graph.gather_nd(x, at, loc=scatter.loc).result
+        return graph.take_along(x, at, axis=scatter.attrs["axis"], clips=True, loc=scatter.loc).result
+    return graph.gather_nd(x, at, clips=True, loc=scatter.loc).result
 
 
 def _pays(scatter: Op, costs: KernelCosts) -> bool:
