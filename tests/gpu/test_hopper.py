@@ -103,6 +103,7 @@ def test_layouts(ta, tb, elem):
 
 
 @pytest.mark.some(12)
+@pytest.mark.some(5)
 @pytest.mark.parametrize(
     "gemm",
     [
@@ -256,7 +257,7 @@ ODD = (WgmmaTile(128, 144), WgmmaTile(128, 208), WgmmaTile(128, 176, pingpong=Tr
 """Of columns that are no multiple of a line of shared memory."""
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("name", "tile"),
     [*((n, None) for n in REGIONS), *((n, t) for n in REGIONS if "number" in n for t in (*SHARED, *ODD))],

@@ -74,6 +74,7 @@ CAUSAL = replace(SMALL, queries=256, keys=256, causal=True)
 
 
 @pytest.mark.some(11)
+@pytest.mark.some(5)
 @pytest.mark.parametrize(
     "attention",
     [

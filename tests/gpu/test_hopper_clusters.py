@@ -101,6 +101,7 @@ def test_rows_that_were_not_copied_are_0():
         run(gemm, drop(r"fence\.proxy\.async\.shared::cta;")(ptx), kernel, inputs(gemm))
 
 
+@pytest.mark.full
 def test_from_a_graph_to_the_driver():
     """The compiler splits the sum, the runtime launches whole clusters."""
     m, n, k = 72, 264, 4096

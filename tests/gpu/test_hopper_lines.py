@@ -57,6 +57,7 @@ def test_rows_of_whole_units_go_by_tma():
 
 
 @pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     "gemm",
     [

@@ -16,6 +16,7 @@ ROWS, COLUMNS = (("share", "[2, 1]"),), (("share", "[1, 2]"),)
 
 
 @pytest.mark.some(4)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     "gemm",
     [
@@ -54,6 +55,7 @@ def test_who_makes_a_tile(tile, attrs, part):
     assert kernel.cluster == (2 if part else 1)
 
 
+@pytest.mark.full
 def test_a_large_tile_by_itself():
     check(Gemm(300, 264, 136, (256, 256, 64), bias=True), blocks=4)
 

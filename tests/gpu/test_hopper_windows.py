@@ -176,7 +176,7 @@ CASES = {
 }
 
 
-@pytest.mark.some(17)
+@pytest.mark.some(8)
 @pytest.mark.parametrize("name", CASES)
 def test_convolutions(name):
     conv = CASES[name]

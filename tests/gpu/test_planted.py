@@ -22,6 +22,7 @@ def planted() -> list[object]:
     ]
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize(("bug", "family"), planted())
 def test_it_is_found(bug: Bug, family: str) -> None:
     kernel = victim(family)
