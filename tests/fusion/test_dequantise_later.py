@@ -18,7 +18,7 @@ from graphfuse.targets import Target
 from graphfuse.targets.machine import GpuMachine
 from tests.blockgen.support import AVX512, Case, check_blocks, graph_func
 
-HOPPER = Target.parse("cuda:sm_90a")
+AMPERE = Target.parse("cuda:sm_80")
 K, N = 288, 256
 ELEMS = {"f32": (TensorProto.FLOAT, np.float32), "bf16": (TensorProto.BFLOAT16, ml_dtypes.bfloat16)}
 
@@ -54,7 +54,7 @@ def dequantised(
 
 def stored_as(func: Func, **options) -> list[str]:
     """The elements of what each product of the compiled function multiplies x by."""
-    done = stages(func, HOPPER, Options(**options))
+    done = stages(func, AMPERE, Options(**options))
     products = [op for op in done.regions.walk() if op.kind in (graph.contract, graph.contract_blocks)]
     return [tensor_of(p.operands[1]).elem.name for p in products]
 
@@ -71,7 +71,7 @@ def stored_as(func: Func, **options) -> list[str]:
 def test_stays_bytes(case):
     func = dequantised(**case)
     assert stored_as(func) == ["i8"]
-    new = stages(func, HOPPER, Options()).regions
+    new = stages(func, AMPERE, Options()).regions
     x = np.random.default_rng(1).standard_normal((case.get("rows", 32), K)).astype(ELEMS[case.get("elem", "bf16")][1])
     (exact,) = interp.run(func, x.astype(np.float64), wide=True)
     before, after = (np.linalg.norm(interp.run(f, x)[0].astype(np.float64) - exact) for f in (func, new))
@@ -97,17 +97,17 @@ def test_under_strict_rounds_as_written():
 
 def test_a_model_of_f32_multiplies_halves_under_a_precision():
     func = dequantised(elem="f32")
-    done = stages(func, HOPPER, Options(precision="bf16"))
+    done = stages(func, AMPERE, Options(precision="bf16"))
     (product,) = (op for op in done.regions.walk() if op.kind is graph.contract)
     assert [tensor_of(v).elem.name for v in product.operands] == ["bf16", "i8"]
 
 
 def test_blocks_keep_their_scales():
-    done = stages(dequantised(block=96), HOPPER, Options())
+    done = stages(dequantised(block=96), AMPERE, Options())
     (product,) = (op for op in done.regions.walk() if op.kind is graph.contract_blocks)
     assert tensor_of(product.operands[2]).shape == (N, K // 32)
     func = dequantised(elem="f32", block=32)
-    regions = stages(func, HOPPER, Options(precision="bf16")).regions
+    regions = stages(func, AMPERE, Options(precision="bf16")).regions
     (product,) = (op for op in regions.walk() if op.kind is graph.contract_blocks)
     assert tensor_of(product.operands[0]).elem.name == "bf16"
 
