@@ -449,7 +449,7 @@ def _grid(indices: Array, axis: int, size: int, *, clips: bool = False) -> tuple
 
 def _take_along(_: Context, op: Op, x: Array, indices: Array) -> Array:
     axis = attr(op, "axis")
-    return x[_grid(indices, axis, x.shape[axis], clips="clips" in op.attrs)]
+    return x[_grid(indices, axis, x.shape[axis], clips=bool(op.attrs.get("clips")))]
 
 
 def _nd_index(x: Array, indices: Array, batch_dims: int, *, clips: bool) -> tuple[Array, ...]:
@@ -461,7 +461,7 @@ def _nd_index(x: Array, indices: Array, batch_dims: int, *, clips: bool) -> tupl
 
 
 def _gather_nd(context: Context, op: Op, x: Array, indices: Array) -> Array:
-    index = _nd_index(x, indices, attr(op, "batch_dims", 0), clips="clips" in op.attrs)
+    index = _nd_index(x, indices, attr(op, "batch_dims", 0), clips=bool(op.attrs.get("clips")))
     return x[index] if index else np.broadcast_to(x, context.dims(_shape(op)))
 
 
