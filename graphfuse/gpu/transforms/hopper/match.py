@@ -49,18 +49,14 @@ class Operand:
 class Term:
     """A product of a step: the numbers of its operands, and of the result that it is summed into.
 
-    Where the left factor is `coded`, what widens it has several operands, the first of which is `a`.
+    Where the left factor is `coded`, what widens it has the operands numbered `codes`, the first of which is `a`.
     """
 
     a: int
     b: int
     result: int
     coded: Op | None = None
-
-    @property
-    def codes(self) -> range:
-        """The numbers of the operands that the left factor is widened of."""
-        return range(self.a, self.a + len(self.coded.operands)) if self.coded else range(0)
+    codes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +88,7 @@ class Product:
     @property
     def codes(self) -> list[int]:
         """Which operands are codes and their numbers, that no `wgmma` reads."""
-        return [i for t in self.terms for i in t.codes]
+        return list(dict.fromkeys(i for t in self.terms for i in t.codes))
 
     @property
     def accumulated(self) -> int:
@@ -189,8 +185,8 @@ def _product(
         keys = [*((v, 0) for v in (coded.operands if coded else (a,))), (b, 1)]
         for value, side in keys:
             operands[value, side] = operands.get((value, side)) or find_operand(value, scalars)
-        first, *_, last = (list(operands).index(key) for key in keys)
-        terms.append(Term(first, last, result, coded))
+        *left, right = (list(operands).index(key) for key in keys)
+        terms.append(Term(left[0], right, result, coded, tuple(left) if coded else ()))
     if len({t.coded is None for t in terms}) > 1:
         return None
     codes = {i for t in terms for i in t.codes}
