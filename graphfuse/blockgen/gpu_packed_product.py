@@ -21,27 +21,25 @@ from dataclasses import dataclass, replace
 
 from graphfuse.blockgen.evaluate import Lane, lane_over
 from graphfuse.blockgen.gpu_contraction import operand_tile
+from graphfuse.blockgen.gpu_packed_operands import PackedOperands
 from graphfuse.blockgen.gpu_packed_tiles import PackedTiles, Tile
 from graphfuse.blockgen.gpu_tiles import at_most, lane_along, power_of_two, whole_tiles
-from graphfuse.blockgen.index import Index, reshape_index
 from graphfuse.blockgen.kernel import Kernel, element_of, positions
 from graphfuse.blockgen.loops import Carried, across
 from graphfuse.blockgen.movement import shape_of
-from graphfuse.blockgen.products import Product, column_lane, store_results
-from graphfuse.dialects import block, graph
+from graphfuse.blockgen.products import column_lane, store_results
+from graphfuse.dialects import block
 from graphfuse.dialects.boxes import Unboxed
 from graphfuse.dialects.codes import HALVES, LINE_WORDS, SIDE, WORD_BITS, code_bit
 from graphfuse.dialects.gpu import WITHOUT_WGMMA
-from graphfuse.ir.core import Attr, Func, Op, Value, attr_int, tensor_of
+from graphfuse.ir.core import Attr, Func, Op, Value
 from graphfuse.ir.types import BF16, F32, I32
-from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, minimum, mod, product, static
+from graphfuse.symbolic import Dim, ceildiv, exact_div, floordiv, minimum, mod, static
 
 LEAST_ROWS, FEW_ROWS, MOST_ROWS = 8, 16, 64
 """Of a program: what an instruction has, what it has where they may be few, and what registers hold the sums of."""
 WARPS, MANY_WARPS = 16, 8
-"""Of a program, one on each multiprocessor; and where it has more than `FEW_ROWS`, for registers to hold the sums.
-Products of one row take 11.3 us so, and 12.9 with two programs of 8 (H200, 4096 x 14336 and back in blocks of 128:
-`benchmarks.gpu_packed --way`)."""
+"""Of a program, one on each multiprocessor; and where it has more than `FEW_ROWS`, for registers to hold the sums."""
 MOST_WORDS = 16
 """Of a column: as many as a warp asks for at a time."""
 WAY_US = 3.0, 2.8e-7, 2.7e-8
@@ -101,40 +99,32 @@ def ordered(tiles: Sequence[Tile], ways: Sequence[Way], rows: int, nbytes: int) 
     return [*ways, *tiles]
 
 
-class _GpuPackedProduct:
+class _GpuPackedProduct(PackedOperands):
     def __init__(self, kernel: Kernel, op: Op) -> None:
-        self.kernel, self.ev = kernel, kernel.ev
-        self.x, self.codes, self.scale, *points = op.operands
+        super().__init__(kernel, op)
+        self.scale, *points = self.numbers
         self.points = points[0] if points else None
-        self.rows = product(shape_of(self.x)[:-1])
         most = self.most = at_most(self.rows, kernel.space.ranges)
         height = FEW_ROWS if most <= MOST_ROWS and not isinstance(self.rows, int) else MOST_ROWS
         self.height = max(LEAST_ROWS, min(height, power_of_two(most)))
         self.is_ahead = self.height == LEAST_ROWS
         """Whether registers have room for x a step ahead, too."""
-        self.panels, count, self.width = graph.panels_of(tensor_of(self.codes))
-        self.bits, self.columns = attr_int(op, "bits", 0), attr_int(op, "columns", 0)
-        self.zero, self.depth = attr_int(op, "zero", 0), static(shape_of(self.x)[-1])
-        scales, most_words = static(shape_of(self.scale)[0]), MOST_WORDS * FEW_ROWS // max(FEW_ROWS, self.height)
-        self.words = next(n for n in (most_words, LINE_WORDS, SIDE) if self._are_blocks(n, count // scales))
-        """Of a block: those of a longer one that has a scale are several."""
-        self.of_scale = count // scales // self.words
+        most_words = MOST_WORDS * FEW_ROWS // max(FEW_ROWS, self.height)
+        self.at_once = next(n for n in (most_words, LINE_WORDS, SIDE) if self._are_blocks(n))
+        """Words of a block: those of a longer one that has a scale are several."""
+        self.of_scale = self.words // self.scales // self.at_once
         """Blocks that share a scale."""
-        self.length = self.words * (WORD_BITS // self.bits)
-        self.blocks, self.of_part = self.depth // self.length, max(1, LINE_WORDS // self.words)
+        self.length = self.at_once * (WORD_BITS // self.bits)
+        self.blocks, self.of_part = self.depth // self.length, max(1, LINE_WORDS // self.at_once)
         self.parts = -(-self.blocks // self.of_part)
         self.elem = element_of(self.x) if element_of(self.x).bytes == BF16.bytes else BF16
-        domain = (self.rows, self.columns)
-        self.work = Product(
-            op.result, self.x, self.codes, domain, (self.depth,), lambda o, k: self._row_at(o[0], k[0]),
-            lambda o, k: (*k, o[1]),
-        )  # fmt: skip
         self.items = self.panels * ceildiv(self.rows, self.height)
         self.nbytes = sum(math.prod(map(static, shape_of(v))) * element_of(v).bytes for v in op.operands[1:])
-        self.ways = ways(self.height, self.parts, most_words // (self.words * self.of_part))
+        self.ways = ways(self.height, self.parts, most_words // (self.at_once * self.of_part))
 
-    def _are_blocks(self, words: int, of_scale: int) -> bool:
+    def _are_blocks(self, words: int) -> bool:
         """Whether a scale's words, and all of K, are whole blocks of so many."""
+        of_scale = self.words // self.scales
         return of_scale % words == 0 and self.depth % (words * WORD_BITS // self.bits) == 0
 
     def emit(self, way: Way) -> Func:
@@ -214,15 +204,15 @@ class _GpuPackedProduct:
         sums = across(self.ev, "sum", total, (0,), F32)
         sums = self.ev.emit(block.reshape, sums, shape=(self.height, self.width))
         lane, column = column_lane(self.kernel, self.columns, self.width, panel * self.width)
-        store_results(self.kernel, self.work, (row, column), (row_lane, lane), sums)
+        store_results(self.kernel, self.work(self.rows), (row, column), (row_lane, lane), sums)
 
     def _zero(self) -> Value:
         return self.ev.const(0.0, F32, (self.way.warps, self.height, self.width))
 
     def _words(self, parts: Lane, panel: Dim, b: Dim, of_part: int) -> Value:
         """The words of a block of each warp, which is number `of_part` of a line, or whole lines."""
-        ev, lines, groups = self.ev, max(1, self.words // LINE_WORDS), self.width // SIDE
-        fours = self.words // lines // SIDE
+        ev, lines, groups = self.ev, max(1, self.at_once // LINE_WORDS), self.width // SIDE
+        fours = self.at_once // lines // SIDE
         lanes, at = zip(*(lane_over(self.kernel.space, n) for n in (lines, fours, groups, SIDE, SIDE)), strict=True)
         line, four, group, *inner = at
         with ev.lanes_as(parts, *lanes):
@@ -231,23 +221,24 @@ class _GpuPackedProduct:
             where = (first * lines + line, panel, (four + of_part * fours) * groups + group, *inner)
             tile = ev.load(ev.leaves[self.codes], where)
         rows = ev.emit(block.trans, tile, perm=(0, 1, 2, 4, 3, 5))
-        return ev.emit(block.reshape, rows, shape=(self.way.warps, self.words, self.width))
+        return ev.emit(block.reshape, rows, shape=(self.way.warps, self.at_once, self.width))
 
     def _numbers(self, parts: Lane, panel: Dim, b: Dim) -> list[Value]:
         """The scales of a block of each warp, and zero points, if they differ."""
         ev, (columns, column) = self.ev, lane_over(self.kernel.space, self.width)
         if self.of_scale > 1:  # not of each warp its own, so that no limit cuts off what is behind the last
-            b = minimum(floordiv(b, self.of_scale), static(shape_of(self.scale)[0]) - 1)
+            b = minimum(floordiv(b, self.of_scale), self.scales - 1)
             panel = minimum(panel, self.panels - 1)
         with ev.lanes_as(parts, Lane("", 1), columns):
             values = (self.scale, *([] if self.points is None else [self.points]))
-            return [ev.value(v, (b, panel * self.width + column)) for v in values]
+            loaded = [ev.value(v, (b, panel * self.width + column)) for v in values]
+        return [ev.shaped(v, (self.way.warps, 1, self.width)) for v in loaded]
 
     def _x(self, parts: Lane, rows: Lane, row: Dim, b: Dim) -> Value:
         """Rows of x along a block of each warp; halves as words."""
         steps, k = lane_over(self.kernel.space, self.length)
         with self.ev.lanes_as(parts, rows, steps):
-            x = operand_tile(self.kernel, self.x, self._row_at(row, b * self.length + k), 0)
+            x = operand_tile(self.kernel, self.x, self.row_at(row, b * self.length + k), 0)
         return self.ev.emit(block.words, x) if self.elem == element_of(self.x) else x
 
     def _block(self, x: Value, words: Value, *numbers: Value, total: Value) -> Value:
@@ -260,7 +251,7 @@ class _GpuPackedProduct:
         sums = self._products(xs, words, self.zero if is_near else 0)
         for zero in points:
             ones = sum(1 << code_bit(i, self.bits, HALVES) for i in range(WORD_BITS // self.bits))
-            of_x = self._products(xs, ev.const(ones, I32, (self.way.warps, self.words, self.width)), 0)
+            of_x = self._products(xs, ev.const(ones, I32, (self.way.warps, self.at_once, self.width)), 0)
             sums = ev.emit(block.sub, sums, ev.emit(block.mul, zero, of_x))
         return ev.emit(block.fma, scale, sums, total)
 
@@ -280,7 +271,3 @@ class _GpuPackedProduct:
             out.append(ev.emit(block.words, part))
             x = ev.emit(block.sub, x, ev.cast(part, F32))
         return out
-
-    def _row_at(self, row: Dim, k: Dim) -> Index:
-        """The index in x of a row's element k."""
-        return reshape_index((row, k), (self.rows, self.depth), shape_of(self.x), self.kernel.space)

@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from graphfuse.blockgen.gpu_contraction import GpuContraction
+from graphfuse.blockgen.gpu_packed_tiles import FEW_ROWS, PackedTiles
 from graphfuse.blockgen.gpu_tiles import SECTOR_BYTES
 from graphfuse.blockgen.gpu_wgmma_tile import GAIN, Product, microseconds, wgmma_tile
 from graphfuse.blockgen.kernel import Kernel, element_of
 from graphfuse.blockgen.movement import shape_of
 from graphfuse.blockgen.products import product_of
 from graphfuse.dialects import control, graph
+from graphfuse.dialects.boxes import Unboxed
 from graphfuse.ir.core import Block, Op, Params, Trait, Value, remade
 from graphfuse.ir.types import BF16, F16
-from graphfuse.symbolic import Ranges, product, typical
+from graphfuse.symbolic import Ranges, bounds, product, typical
 from graphfuse.targets.machine import Machine
 
 
@@ -75,8 +77,24 @@ class ProductCosts:
         kernel = self._kernel(op)
         return None if kernel.is_of_matrices or not kernel.is_apart_along_k() else side
 
+    def is_apart(self, op: Op) -> bool:
+        """Whether x of a product by codes is halves of many rows, and memory that warpgroups do not copy as it lies."""
+        x, *_ = op.operands
+        rows = bounds(product(shape_of(x)[:-1]), self.ranges)[0]
+        if not self.machine.has_wgmma or rows <= FEW_ROWS or element_of(x) not in (F16, BF16):
+            return False
+        try:
+            PackedTiles(*self._alone(op))
+        except Unboxed:
+            return True
+        return False
+
     def _kernel(self, op: Op) -> GpuContraction:
-        """The kernel of the product alone, whose operands are where they begin as views."""
+        kernel, alone = self._alone(op)
+        return GpuContraction(kernel, product_of(alone))
+
+    def _alone(self, op: Op) -> tuple[Kernel, Op]:
+        """The kernel of the product alone, whose operands are where they begin as views, and the product in it."""
         roots = tuple(dict.fromkeys(_roots(op)))
         params = Params(tuple(v.type for v in roots))
         made: dict[Value, Value] = dict(zip(roots, params.values, strict=True))
@@ -92,7 +110,7 @@ class ProductCosts:
         alone = remade(op, *map(again, op.operands))
         body = Block(params, (*ops, alone, control.yield_(alone.result)))
         region = graph.region(*roots, kernel="product", kind="contraction", bodies=(body,))
-        return GpuContraction(Kernel(region, "product", self.ranges, self.machine), product_of(alone))
+        return Kernel(region, "product", self.ranges, self.machine), alone
 
 
 def _loads_us(machine: Machine, p: Product, elem_bytes: int, *, by_vectors: bool) -> float:

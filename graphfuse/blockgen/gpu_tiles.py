@@ -35,8 +35,6 @@ Argmax of 3,000 rows of 1,000 halves takes 14.5 us with 32, 5.2 with 8, 7.9 with
 8, 5.3 with 4 (H100: `benchmarks.gpu_constants --only columns`)."""
 LINE = 32
 """Neighbours in memory that a tile has at least, if there are so many, where rows are not contiguous."""
-
-
 GROUP = 8
 """Tiles of rows whose programs go through the columns together."""
 

@@ -63,11 +63,11 @@ BYTES: tuple[Pass, ...] = (
 """What runs first for a CPU."""
 
 
-def as_stored(*, warpgroups: bool) -> tuple[Pass, ...]:
+def as_stored(*, warpgroups: bool, lowered: bool) -> tuple[Pass, ...]:
     """What runs first for a GPU, but under `strict`: which quantised weights are not made floats when compiling."""
     return (
         fold_all_but_weights,  # what is known of scales looks known, and the bytes are still bytes
-        pack_codes.given(lines=True, warpgroups=warpgroups),
+        pack_codes.given(lines=True, warpgroups=warpgroups, lowered=lowered),
         dequantise_later,  # what the pass before declined
     )
 

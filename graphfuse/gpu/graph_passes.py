@@ -129,7 +129,7 @@ def graph_passes(target: Target, options: Options) -> tuple[Pass, ...]:
     # tensor cores leave nothing to save by fewer multiplications
     passes = tuple(p for p in for_numerics(numerics) if p is not winograd)
     if not strict:
-        passes = (dead_code, *as_stored(warpgroups=has_wgmma), *passes, *ATTENTION)
+        passes = (dead_code, *as_stored(warpgroups=has_wgmma, lowered=precision != "f32"), *passes, *ATTENTION)
     if precision != "f32":
         passes = (*passes, lower_precision.given(to=scalar(precision)))
     pixels = PIXELS if has_wgmma and not strict else ()

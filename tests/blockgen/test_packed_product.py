@@ -119,6 +119,7 @@ GPU_CASES = {
     "few or many": Packed(4, 128, 40, 128, most=40, elem=BF16),
     "one": Packed(4, 64, 32, 32, lead=(1,)),
     "one block": Packed(4, 32, 72, 32, lead=(1,), elem=F16),
+    "scales of several parts, and one step": Packed(4, 512, 40, 128, lead=(70,), elem=F16),
 }
 GPU = GpuMachine(multiprocessors=1)
 """One multiprocessor: a program goes over all panels."""
@@ -142,7 +143,7 @@ def test_programs_compute_what_the_interpreter_does(case: Packed, machine: Machi
 @pytest.mark.parametrize("machine", [GPU, GpuMachine()], ids=["one program", "a program each"])
 @pytest.mark.parametrize("case", GPU_CASES.values(), ids=GPU_CASES)
 def test_programs_of_gpus(case: Packed, machine: Machine) -> None:
-    func = pack_codes(case.func(), least=1, lines=True)
+    func = pack_codes(case.func(), least=1, lines=True, warpgroups=True)
     regions, _ = outline(func)
     assert any(op.kind is graph.contract_packed for op in regions.walk())
     for n in (1, 9, case.most) if N in case.lead else (1,):

@@ -8,6 +8,7 @@ import pytest
 import graphfuse
 from graphfuse.compiler import stages
 from graphfuse.dialects import graph
+from graphfuse.dialects.gpu import WITHOUT_WGMMA
 from graphfuse.errors import UnsupportedError
 from graphfuse.frontends.onnx import import_model
 from graphfuse.frontends.onnx.ops.microsoft.contract import unpacked
@@ -100,19 +101,22 @@ PANEL, OVERHEAD = 32, 60_000
 """Columns of a panel with AVX-512; bytes of an artifact besides weights: code, for the most part."""
 
 
-def test_a_gpu_has_codes_for_few_rows():
-    done = stages(import_model(packed(16, 256, 512, 4, 128)[0]), Target.parse("cuda:sm_90a"), Options(precision="bf16"))
+@pytest.mark.parametrize("rows", [16, 300])
+def test_a_gpu_has_codes(rows):
+    model = import_model(packed(rows, 256, 512, 4, 128)[0])
+    done = stages(model, Target.parse("cuda:sm_90a"), Options(precision="bf16"))
     (product,) = (op for op in done.regions.walk() if op.kind is graph.contract_packed)
     assert [tensor_of(v).elem.name for v in product.operands[:2]] == ["bf16", "i32"]
-    assert tensor_of(product.operands[2]).shape == (8, 4, 32)
+    assert tensor_of(product.operands[2]).shape == (4, 256)
+    assert not any(WITHOUT_WGMMA in f.attrs for f in done.kernels.values())
 
 
-def test_a_gpu_has_bytes():
+def test_an_older_gpu_has_bytes():
     model, fed, want = packed(32, 256, 512, 4, 128)
     declare(model, want)
     got = graphfuse.compile(model)(fed)
     np.testing.assert_allclose(next(iter(got.values())), want[0], rtol=1e-4, atol=1e-4)
-    done = stages(import_model(model), Target.parse("cuda:sm_90a"), Options(precision="bf16"))
+    done = stages(import_model(model), Target.parse("cuda:sm_80"), Options(precision="bf16"))
     (product,) = (op for op in done.regions.walk() if op.kind is graph.contract_blocks)
     assert [tensor_of(v).elem.name for v in product.operands[:2]] == ["bf16", "i8"]
     assert tensor_of(product.operands[2]).shape == (256, 4)

@@ -104,6 +104,7 @@ def test_another_tile_is_chosen_where_memory_is_nothing_for_wgmma():
     assert kernel.launch.threads < 256, "the tile of a product by mma.sync"
 
 
+CODES, CODED = "p: 1x3x16x4x4xi32", "contract_packed(x, p, s) {bits = 4, columns = 70}"
 MISSED = {
     "no multiple of 16 bytes": ("x: 64x250xf16, w: 250x64xf16", 'y = contract(x, w) {spec = "mk,kn->mn"}'),
     "multiply f32 by f32": ("x: 64x256xf32, w: 256x64xf32", 'y = contract(x, w) {spec = "mk,kn->mn"}'),
@@ -112,6 +113,11 @@ MISSED = {
         "x: 1x16x6x6xf16, w: 3x3x16x32xf16",
         ("v = permute(x) {perm = [0, 2, 3, 1]}; y = conv(v, w) {strides = [1, 1], low = [1, 1], high = [1, 1],"
         ' dilation = [1, 1], input_dilation = [1, 1], groups = 1, layout = "nhwc"}')),
+    "f32 is multiplied as halves": (f"x: 64x64xf32, {CODES}, s: 2x96xf32", f"y = {CODED}"),
+    "200 is no zero point": (
+        f"x: 64x32xf16, {CODES}, s: 1x96xf16", "y = contract_packed(x, p, s) {bits = 8, columns = 70, zero = 200}"),
+    "scales are computed": (f"x: 64x64xf16, {CODES}, t: 3x96xf16",
+        f"s = slice(t) {{starts = [1, 0], sizes = [2, 96], steps = [1, 1]}}; y = {CODED}"),
 }  # fmt: skip
 
 
@@ -149,6 +155,28 @@ def test_tensors_that_run_backward_are_no_boxes(name):
     params, body = BACKWARD[name]
     is_unknown = "(n)" in params
     outcome(graph_func(params, f"{body}; return(y)", "n in 1..512" * is_unknown), {"n": 70} if is_unknown else ())
+
+
+BY_CODES = {
+    "heads": ("x: 2x4x70x64xf16", "t = permute(x) {perm = [0, 2, 1, 3]}; v = reshape(t) {shape = [2, 70, 256]}", 1),
+    "heads of unknown rows": (
+        "x: 1x4x(n)x64xf16", "t = permute(x) {perm = [0, 2, 1, 3]}; v = reshape(t) {shape = [1, (n), 256]}", 1),
+    "short heads, copied": (
+        "x: 2x8x70x32xf16", "t = permute(x) {perm = [0, 2, 1, 3]}; v = reshape(t) {shape = [2, 70, 256]}", 2),
+    "odd rows, copied": ("x: 70x259xf16", "v = slice(x) {starts = [0, 2], sizes = [70, 256], steps = [1, 1]}", 2),
+    "turned, copied": ("x: 256x70xf16", "v = permute(x) {perm = [1, 0]}", 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BY_CODES)
+def test_rows_that_codes_multiply_are_boxes_or_copied(case):
+    params, view, launches = BY_CODES[case]
+    body = f"{view}; p = contract_packed(v, q, s) {{bits = 4, columns = 70, zero = 8}}; y = neg(p); return(y)"
+    is_unknown = "(n)" in params
+    func = graph_func(f"{params}, q: 4x3x16x4x4xi32, s: 8x96xf16", body, "n in 65..512" * is_unknown)
+    executable = outcome(func, {"n": 70} if is_unknown else ())
+    assert multiplies(executable, {"n": 70}) == [0, launches]
+    assert "wgmma" in executable.code[str(HOPPER)].ptx
 
 
 def multiplies(executable, dims=None) -> list[int]:

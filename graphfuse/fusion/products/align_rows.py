@@ -19,8 +19,9 @@ Images and weights of convolutions likewise, which also become images with their
 
 where a pad of nothing is the copy. More channels are zeros, also in the weights; the zeros around positions stay
 behind the copy. What a depthwise convolution reads at many positions is copied so, too, whatever it costs alone: it is
-read at each tap, for channels together. A row of elements that lie apart, such as an image with channels last that a
-matrix is multiplied by as if they were first, is copied by a pad of nothing where loading it costs more.
+read at each tap, for channels together. So are many rows that codes of few bits are multiplied by, where warpgroups
+could not copy them. A row of elements that lie apart, such as an image with channels last that a matrix is multiplied
+by as if they were first, is copied by a pad of nothing where loading it costs more.
 
 Rows of halves that a product writes for a kernel which reduces them are stored apart in the same way: an operand gets
 columns of zeros, where it is copied anyway or is less than the result, and who reads the product takes what it wants.
@@ -87,6 +88,10 @@ class Costs(Protocol):
         """The operand of which a product that stays loads so many scattered elements that a copy costs less."""
         ...
 
+    def is_apart(self, op: Op) -> bool:
+        """Whether a product by codes has many rows, and reads them several times as slowly as copies of them."""
+        ...
+
 
 def _last(x: Value) -> Row:
     """The last dim of halves, filled up to whole sectors."""
@@ -138,6 +143,9 @@ def copy_rows(func: Func, costs: Costs | None = None) -> Func:
     users = readers(func)
 
     def visit(old: Op, new: Op) -> Replacement | None:
+        if old.kind is graph.contract_packed and costs and costs.is_apart(new):
+            x, *codes = new.operands
+            return remade(new, grown(x, (0,) * tensor_of(x).rank), *codes)
         if old.kind is not graph.contract and (not costs or not is_plain_convolution(old)):
             return None
         if old in attention:

@@ -49,14 +49,21 @@ FEW_ROWS = 16
 
 @passing("graph")
 def pack_codes(
-    func: Func, *, width: int = 32, least: int = LEAST_ELEMENTS, lines: bool = False, warpgroups: bool = False
+    func: Func,
+    *,
+    width: int = 32,
+    least: int = LEAST_ELEMENTS,
+    lines: bool = False,
+    warpgroups: bool = False,
+    lowered: bool = False,
 ) -> Func:
     """Multiply by matrices of codes, of `least` elements and more, as they are, in panels of so many columns.
 
     `lines`: codes lie as lanes of a GPU have them, in panels of 32 columns, and x is not rounded; it has few rows, or
-    any number of halves where there are `warpgroups`.
+    any number of halves, or of floats that are `lowered` to them later, where there are `warpgroups`.
     """
-    form = _Form(PANEL, in_lines=True, any_halves=warpgroups) if lines else _Form(width)
+    many = (F16, BF16, F32)[: 2 + lowered] if warpgroups else ()
+    form = _Form(PANEL, in_lines=True, many=many) if lines else _Form(width)
     return dead_code(rebuild(func, partial(_visit, form=form, least=least, ranges=func.ranges)))
 
 
@@ -66,7 +73,8 @@ class _Form:
 
     width: int
     in_lines: bool = False
-    any_halves: bool = False
+    many: tuple[Scalar, ...] = ()
+    """Of x that may have any number of rows."""
 
     @property
     def least_words(self) -> int:
@@ -75,7 +83,7 @@ class _Form:
 
     def takes(self, x: Value, rows: int) -> bool:
         """Whether x may have so many rows, or more."""
-        return not self.in_lines or rows <= FEW_ROWS or (self.any_halves and tensor_of(x).elem in (F16, BF16))
+        return not self.in_lines or rows <= FEW_ROWS or tensor_of(x).elem in self.many
 
 
 def _visit(op: Op, form: _Form, least: int, ranges: Ranges) -> Replacement | None:
