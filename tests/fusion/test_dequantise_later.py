@@ -18,7 +18,7 @@ from graphfuse.targets import Target
 from graphfuse.targets.machine import GpuMachine
 from tests.blockgen.support import AVX512, Case, check_blocks, graph_func
 
-AMPERE = Target.parse("cuda:sm_80")
+AMPERE, HOPPER = (Target.parse(f"cuda:{arch}") for arch in ("sm_80", "sm_90a"))
 K, N = 288, 256
 ELEMS = {"f32": (TensorProto.FLOAT, np.float32), "bf16": (TensorProto.BFLOAT16, ml_dtypes.bfloat16)}
 
@@ -52,10 +52,13 @@ def dequantised(
     return import_model(helper.make_model(made, opset_imports=[helper.make_opsetid("", 23)], ir_version=10))
 
 
-def stored_as(func: Func, **options) -> list[str]:
+PRODUCTS = graph.contract, graph.contract_blocks, graph.contract_packed
+
+
+def stored_as(func: Func, target=AMPERE, **options) -> list[str]:
     """The elements of what each product of the compiled function multiplies x by."""
-    done = stages(func, AMPERE, Options(**options))
-    products = [op for op in done.regions.walk() if op.kind in (graph.contract, graph.contract_blocks)]
+    done = stages(func, target, Options(**options))
+    products = [op for op in done.regions.walk() if op.kind in PRODUCTS]
     return [tensor_of(p.operands[1]).elem.name for p in products]
 
 
@@ -68,10 +71,12 @@ def stored_as(func: Func, **options) -> list[str]:
     ],
     ids=str,
 )  # fmt: skip
-def test_stays_bytes(case):
+@pytest.mark.parametrize("target", [AMPERE, HOPPER], ids=str)
+def test_stays_codes(case, target):
+    """Bytes, or words of codes that are widened beside `wgmma`."""
     func = dequantised(**case)
-    assert stored_as(func) == ["i8"]
-    new = stages(func, AMPERE, Options()).regions
+    assert stored_as(func, target) == ["i32" if target == HOPPER and case.get("elem") != "f32" else "i8"]
+    new = stages(func, target, Options()).regions
     x = np.random.default_rng(1).standard_normal((case.get("rows", 32), K)).astype(ELEMS[case.get("elem", "bf16")][1])
     (exact,) = interp.run(func, x.astype(np.float64), wide=True)
     before, after = (np.linalg.norm(interp.run(f, x)[0].astype(np.float64) - exact) for f in (func, new))

@@ -273,3 +273,28 @@ func @f(%w: tile<1x256xi32>, %s: tile<2x32xf16>) {
   %r = block.widen_codes(%w, %s, %s) {bits = 4, elem = bf16, zero = 8} : tile<32x64xbf16>  // error: block.widen_codes: zero must be in 0..128, and 0 where there are zero points, got 8
   return()
 }
+// -----
+func @f(%x: tile<4x5xf16>) {
+  %r = block.words(%x) : tile<4x2xi32>  // error: block.words: expected an even number of f16 or bf16 in a row, got tile<4x5xf16>
+  return()
+}
+// -----
+func @f(%x: tile<4x8xf16>, %w: tile<8x32xi32>, %c: tile<4x32xf32>) {
+  %r = block.dot_words(%x, %w, %c) {elem = f16} : tile<4x32xf32>  // error: block.dot_words: expected words (i32) of f16 or bf16 and sums in f32, got tile<4x8xf16>, tile<8x32xi32>, tile<4x32xf32> and f16
+  return()
+}
+// -----
+func @f(%x: tile<4xi32>) {
+  %r = block.dot_bytes(%x, %x, %x) {bits = 9} : tile<4xi32>  // error: block.dot_bytes: bits must be in 1..8, got 9
+  return()
+}
+// -----
+func @f(%x: tile<4xi32>, %y: tile<8xi32>) {
+  %r = block.dot_bytes(%x, %y, %x) : tile<4xi32>  // error: block.dot_bytes: expected words (i32) and sums of one shape, got tile<4xi32>, tile<8xi32> and tile<4xi32>
+  return()
+}
+// -----
+func @f(%x: i32) {
+  %r = block.pointer_at(%x) {to = f32} : ptr<f32>  // error: block.pointer_at: operand 0 must be i64, got i32
+  return()
+}
