@@ -42,6 +42,20 @@ func @many(%q: tensor<80x256x64xf32>, %k: tensor<80x2048x64xf32>) {
   %y = graph.contract(%p, %k) {spec = "hqk,hkd->hqd"} : tensor<80x256x64xf32>
   return(%y)
 }
+
+// There are no queries, and no keys of them.
+func @none(%q: tensor<0x0x64xf32>, %k: tensor<0x2048x64xf32>) {
+  %s = graph.contract(%q, %k) {spec = "hqd,hkd->hqk"} : tensor<0x0x2048xf32>
+  %m = graph.reduce(%s) {axes = [2], keepdims = true, kind = "max"} : tensor<0x0x1xf32>
+  %mb = graph.broadcast(%m) {shape = [0, 0, 2048]} : tensor<0x0x2048xf32>
+  %c = graph.sub(%s, %mb) : tensor<0x0x2048xf32>
+  %e = graph.exp(%c) : tensor<0x0x2048xf32>
+  %t = graph.reduce(%e) {axes = [2], keepdims = true, kind = "sum"} : tensor<0x0x1xf32>
+  %tb = graph.broadcast(%t) {shape = [0, 0, 2048]} : tensor<0x0x2048xf32>
+  %p = graph.div(%e, %tb) : tensor<0x0x2048xf32>
+  %y = graph.contract(%p, %k) {spec = "hqk,hkd->hqd"} : tensor<0x0x64xf32>
+  return(%y)
+}
 // -----
 func @short(%q: tensor<1x1x64xf32>, %k: tensor<1x128x64xf32>) {
   %s = graph.contract(%q, %k) {spec = "hqd,hkd->hqk"} : tensor<1x1x128xf32>
@@ -81,5 +95,18 @@ func @many(%q: tensor<80x256x64xf32>, %k: tensor<80x2048x64xf32>) {
   %tb = graph.broadcast(%t) {shape = [80, 256, 2048]} : tensor<80x256x2048xf32>
   %p = graph.div(%e, %tb) : tensor<80x256x2048xf32>
   %y = graph.contract(%p, %k) {spec = "hqk,hkd->hqd"} : tensor<80x256x64xf32>
+  return(%y)
+}
+
+func @none(%q: tensor<0x0x64xf32>, %k: tensor<0x2048x64xf32>) {
+  %s = graph.contract(%q, %k) {spec = "hqd,hkd->hqk"} : tensor<0x0x2048xf32>
+  %m = graph.reduce(%s) {axes = [2], keepdims = true, kind = "max"} : tensor<0x0x1xf32>
+  %mb = graph.broadcast(%m) {shape = [0, 0, 2048]} : tensor<0x0x2048xf32>
+  %c = graph.sub(%s, %mb) : tensor<0x0x2048xf32>
+  %e = graph.exp(%c) : tensor<0x0x2048xf32>
+  %t = graph.reduce(%e) {axes = [2], keepdims = true, kind = "sum"} : tensor<0x0x1xf32>
+  %tb = graph.broadcast(%t) {shape = [0, 0, 2048]} : tensor<0x0x2048xf32>
+  %p = graph.div(%e, %tb) : tensor<0x0x2048xf32>
+  %y = graph.contract(%p, %k) {spec = "hqk,hkd->hqd"} : tensor<0x0x64xf32>
   return(%y)
 }

@@ -43,7 +43,7 @@ def keys_in_parts(func: Func, key_parts: KeyParts) -> Func:
     def make(found: Attention) -> Value | None:
         old, softmax = Factors.of(found), _softmax(found)
         rows, keys = old.shape[old.row], old.shape[-1]
-        if softmax is None or not isinstance(rows, int) or not isinstance(keys, int):
+        if softmax is None or not isinstance(rows, int) or not rows or not isinstance(keys, int):
             return None
         heads = bounds(product(old.shape[:-1]), func.ranges)[1] // static(rows)
         elements = [bounds(product(tensor_of(v).shape), func.ranges)[1] for v in (old.keys, old.values)]
