@@ -40,11 +40,19 @@ class Accesses:
 class AccessAnalysis:
     """Walks a region's body at symbolic indices; `leaves` are the values that live in memory."""
 
-    def __init__(self, space: IndexSpace, leaves: set[Value], computed: frozenset[Value] = frozenset()) -> None:
+    def __init__(
+        self,
+        space: IndexSpace,
+        leaves: set[Value],
+        computed: frozenset[Value] = frozenset(),
+        picked: frozenset[Value] = frozenset(),
+    ) -> None:
         self.space = space
         self.leaves = leaves
         self.computed = computed
         """Values that will be in registers when they are asked for: the walk stops there."""
+        self.picked = picked
+        """Look-ups that are made once for each place of outer dims: what they give is as memory within such a place."""
         self.found = Accesses()
         self._seen: set[tuple[Value, Index]] = set()
 
@@ -61,6 +69,11 @@ class AccessAnalysis:
             return
         op = value.owner
         assert isinstance(op, Op)
+        if value in self.picked:
+            axis = attr_int(op, "axis")
+            self._opaque(*index[axis : axis + len(shape_of(op.operands[1]))])
+            self.touch(value, index)
+            return
         if op.has(Trait.ELEMENTWISE):
             for v in op.operands:
                 self.visit(v, index)

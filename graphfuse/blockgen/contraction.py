@@ -39,6 +39,7 @@ from graphfuse.blockgen.products import (
     accumulate,
     column_lane,
     in_fours,
+    look_up,
     pack_panel,
     product_of,
     store_results,
@@ -349,6 +350,7 @@ class ContractionKernel:
         grid, (*at, shared_at, row_at) = programs(kernel, extents)
         panel_block = at.pop(self.owners)
         block_rows = None if row_block is None else (row_at, row_block)
+        look_up(kernel, self.works, self.position((*at, *[0] * len(self.shared)), 0, 0))
         if self.flips_signs:
             self.row_sums = RowSums.made(self, tuple(at), block_rows)
 

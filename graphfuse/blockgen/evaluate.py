@@ -97,6 +97,8 @@ class Evaluator:
         self.tiles: dict[Value, tuple[Dim, Value]] = {}
         """Values held in registers: the row-major position they stand for, and their code."""
         self._env: dict[str, Value] = {}
+        self._variables: dict[Value, Expr] = {}
+        """What `bind_once` bound, by its code."""
         self._memo: list[dict[object, Value]] = [{}]
         self._mask: Value | None = None
         self.unrolled_taps = 4
@@ -168,6 +170,14 @@ class Evaluator:
         var = self.space.fresh(hint, lo, hi)
         self._env[str(var)] = code
         return var
+
+    def bind_once(self, hint: str, size: Dim, what: tuple[Value, Index], make: Callable[[], Value]) -> Dim:
+        """A variable of 0..size that tells `what` a value has at an index; the same one wherever that is in scope."""
+        value, index = what
+        code = self._once((hint, size, value, self._key(index)), make)
+        if code not in self._variables:
+            self._variables[code] = self.bind(hint, 0, size - 1, code)
+        return self._variables[code]
 
     def loop(
         self,

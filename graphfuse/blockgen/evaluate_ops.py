@@ -112,10 +112,14 @@ def _looked_up(ev: Evaluator, indices: Value, at: Index, size: Dim) -> Dim:
     """An index of positions; else a variable that holds it, counted from the end when negative and kept in bounds."""
     if (found := place(indices, at, size, ev.space)) is not None:
         return found
-    code = from_the_end(ev, ev.value(indices, at), size)
-    zero, last = (_number_like(ev, d, code) for d in (0, size - 1))
-    # out-of-range indices are the caller's error; clamping keeps them from reading foreign memory, where there is some
-    return ev.bind("g", 0, size - 1, ev.emit(block.max_, ev.emit(block.min_, code, last), zero))
+
+    def clamped() -> Value:
+        code = from_the_end(ev, ev.value(indices, at), size)
+        zero, last = (_number_like(ev, d, code) for d in (0, size - 1))
+        # out-of-range indices are the caller's error: clamping keeps them from reading foreign memory, if there is some
+        return ev.emit(block.max_, ev.emit(block.min_, code, last), zero)
+
+    return ev.bind_once("g", size, (indices, at), clamped)
 
 
 def from_the_end(ev: Evaluator, code: Value, size: Dim) -> Value:
@@ -130,10 +134,17 @@ def _number_like(ev: Evaluator, dim: Dim, code: Value) -> Value:
     return ev.shaped(value, code.type.shape) if isinstance(code.type, Tile) else value
 
 
+def place_of(ev: Evaluator, op: Op, index: Index) -> Dim:
+    """Where a `take` looks up, along its axis."""
+    x, indices = op.operands
+    axis, rank = attr_int(op, "axis"), tensor_of(indices).rank
+    return _looked_up(ev, indices, index[axis : axis + rank], shape_of(x)[axis])
+
+
 def _take(ev: Evaluator, op: Op, index: Index) -> Value:
     x, indices = op.operands
     axis, rank = attr_int(op, "axis"), tensor_of(indices).rank
-    at = _looked_up(ev, indices, index[axis : axis + rank], shape_of(x)[axis])
+    at = place_of(ev, op, index)
     return _picked(ev, x, (*index[:axis], at, *index[axis + rank :]), (shape_of(x)[axis],))
 
 

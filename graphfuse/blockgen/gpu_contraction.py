@@ -43,7 +43,7 @@ from graphfuse.blockgen.index import Index, coefficient, reshape_index, unravel
 from graphfuse.blockgen.kernel import Kernel, element_of, is_view, positions
 from graphfuse.blockgen.loops import Carried, digits, live_or, programs
 from graphfuse.blockgen.movement import shape_of
-from graphfuse.blockgen.products import of_one_element, product_of, store_results
+from graphfuse.blockgen.products import look_up, of_one_element, product_of, store_results
 from graphfuse.blockgen.tiling import MatmulTile
 from graphfuse.dialects import block, graph
 from graphfuse.dialects.boxes import Unboxed
@@ -373,6 +373,7 @@ class GpuContraction(ContractionKernel):
         where = dict(zip(others, at, strict=True)) | {self.column_dims[-1]: column}
         row_digits = unravel(row, [self.dims[i].extent for i in rows], kernel.space) if len(rows) > 1 else (row,)
         index = self._indexed(where | dict(zip(rows, row_digits, strict=True)))
+        look_up(kernel, self.works, index)
         if tile.wgmma:
             begin = dict(zip(others, at, strict=True)) | {self.column_dims[-1]: c * tile.n, rows[-1]: r * tile.m}
             variables = {self.names[self.dims[i].last]: d for i, d in begin.items()}

@@ -15,15 +15,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphfuse.blockgen.access import Accesses
+from graphfuse.blockgen.evaluate_ops import place_of
 from graphfuse.blockgen.index import Index, coefficient
 from graphfuse.blockgen.kernel import Kernel, element_of, is_view, pads_zeros
+from graphfuse.blockgen.movement import shape_of
 from graphfuse.dialects import block
 from graphfuse.dialects.boxes import Axis, Box, Digit, Unboxed, Windows, atom_of, outer_axes
-from graphfuse.ir.core import Attr, Value
+from graphfuse.ir.core import Attr, Op, Value, attr_int
 from graphfuse.symbolic import Dim, Ranges, Sym, bounds, exact_div, product, substitute, sym, symbols
 from graphfuse.targets.machine import Machine
 
 Names = Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """A variable that says which matrix of a table is multiplied: what a `take` looks up at an index of others."""
+
+    variable: str
+    op: Op
+    index: Index
+
+    def at(self, kernel: Kernel, variables: Mapping[str, Dim]) -> dict[str, Dim]:
+        """The variable's value where others are such."""
+        return {self.variable: place_of(kernel.ev, self.op, tuple(substitute(d, variables) for d in self.index))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +50,19 @@ class Factor:
     found: Accesses
     is_view: bool
     extents: Mapping[str, Dim]
+    pick: Pick | None = None
 
     @staticmethod
     def of(kernel: Kernel, value: Value, index: Index, extents: Mapping[str, Dim], *, is_left: bool = False) -> Factor:
         """What a value is at an index of the variables."""
+        if value in kernel.picked:
+            assert value.op is not None
+            table, axis = value.op.operands[0], attr_int(value.op, "axis")
+            size = shape_of(table)[axis]
+            which = kernel.space.fresh("g", 0, size - 1)
+            inside = (*index[:axis], which, *index[axis + len(shape_of(value.op.operands[1])) :])
+            found, more = kernel.reads(table, inside), {**extents, str(which): size}
+            return Factor(value, is_left, found, is_view(table, kernel), more, Pick(str(which), value.op, index))
         return Factor(value, is_left, kernel.reads(value, index), is_view(value, kernel), extents)
 
     @property
@@ -93,6 +117,7 @@ class Boxed:
     def load(self, kernel: Kernel, at: Mapping[str, Dim], side: int, depth: int) -> Value:
         """The tile that begins where variables are `at`: [rows, k], so many by so many, or [k, columns]."""
         ev, factor, box = kernel.ev, self.factor, self.box
+        at = at if factor.pick is None else {**at, **factor.pick.at(kernel, at)}
         leaf, along_k = ev.leaves[factor.found.of[0]], factor.strides(self.k) == (1,)
         assert leaf.offset == 0, "tensors of a GPU begin where their pointers point"
         start = [ev.index(substitute(d, at)) for d in (*box.start, *box.taps)]

@@ -44,6 +44,9 @@ class Kernel:
         values = self.params.values
         for value, pointer in zip(inputs, values, strict=False):
             self.ev.leaves[value] = leaf_of(pointer, shape_of(value))
+        is_contraction = region.attrs.get("kind") == "contraction"
+        self.picked = frozenset(op.result for op in self.body.ops if is_contraction and op.kind is graph.take)
+        """Factors that are looked up by outer dims: memory, but for where each place of those has it."""
         self.stores: list[Leaf] = []
         for value, pointer in zip(self.outputs, values[len(inputs) :], strict=False):
             stream = self._stream(tensor_of(value))
@@ -105,14 +108,14 @@ class Kernel:
 
     def accesses(self, index: Index, domain: Sequence[Dim], computed: Collection[Value] = ()) -> AccessAnalysis:
         """What storing the outputs at an index of a domain reads and writes, given what is computed by then."""
-        analysis = AccessAnalysis(self.space, set(self.ev.leaves), frozenset(computed))
+        analysis = AccessAnalysis(self.space, set(self.ev.leaves), frozenset(computed), self.picked)
         for value in self.outputs:
             analysis.write(value, reshape_index(index, domain, shape_of(value), self.space))
         return analysis
 
     def reads(self, value: Value, index: Index) -> Accesses:
         """What one value reads at an index, by itself."""
-        analysis = AccessAnalysis(self.space, set(self.ev.leaves))
+        analysis = AccessAnalysis(self.space, set(self.ev.leaves), picked=self.picked)
         analysis.visit(value, index)
         return analysis.found
 
@@ -148,7 +151,7 @@ def pads_zeros(op: Op) -> bool:
 
 def is_view(value: Value, kernel: Kernel, *, padded: bool = False) -> bool:
     """Whether `value` is memory seen through movement ops only; `padded`: maybe with zeros around it."""
-    while value not in kernel.ev.leaves:
+    while value not in kernel.ev.leaves and value not in kernel.picked:
         op = value.owner
         if not isinstance(op, Op) or not op.has(Trait.MOVEMENT) or len(op.operands) != 1:
             return False

@@ -19,7 +19,7 @@ from graphfuse.blockgen.evaluate import accumulator
 from graphfuse.blockgen.products import are_bytes
 from graphfuse.blockgen.tiling import panel_vectors
 from graphfuse.dialects import graph
-from graphfuse.ir.core import Func, Op, Value, remade, tensor_of
+from graphfuse.ir.core import Func, Op, Value, attr_int, remade, tensor_of
 from graphfuse.ir.dense import Dense
 from graphfuse.ir.rewrite import Replacement, dead_code, rebuild
 from graphfuse.ir.types import I32
@@ -72,9 +72,15 @@ def _pack_contract(op: Op, machine: Machine, packed: dict[_Key, Dense]) -> Op | 
             rows = d if rows == 1 else rows
     summed = [c for c in dict.fromkeys(lhs + rhs) if c not in out]
     fours = _by_fours(op, weight, labels.index(summed[-1])) if summed and summed[-1] in labels else None
-    new = _packed(weight, labels.index(out[-1]), rows, machine, packed, fours)
+    picked = weight.op if weight.op is not None and weight.op.kind is graph.take else None
+    table = weight if picked is None else picked.operands[0]
+    if picked is not None and (attr_int(picked, "axis") != 0 or tensor_of(picked.operands[1]).rank != 1):
+        return None
+    new = _packed(table, labels.index(out[-1]), rows, machine, packed, fours)
     if new is None:
         return None
+    if picked is not None:
+        new = remade(picked, new, picked.operands[1]).result
     return remade(op, a, new) if on_right else remade(op, new, b)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from graphfuse.blockgen.evaluate import Evaluator, Lane, Leaf, accumulator, lane_over
+from graphfuse.blockgen.evaluate_ops import place_of
 from graphfuse.blockgen.index import Index, linear, strides_of
 from graphfuse.blockgen.kernel import Kernel, element_of
 from graphfuse.blockgen.loops import Carried, nest
@@ -113,6 +114,15 @@ def _conv(op: Op) -> Product:
     outer = shape_of(op.result)[:-1]
     domain = (*outer, groups, group_out) if split else (*outer, out)
     return Product(op.result, x, w, domain, (*kernel, per_group), x_at, w_at)
+
+
+def look_up(kernel: Kernel, works: Sequence[Product], o: Index) -> None:
+    """Look up which matrices an index picks: where only other dims of it change they are as memory from here on."""
+    for work in works:
+        for value, at in ((work.lhs, work.lhs_at), (work.rhs, work.rhs_at)):
+            if value in kernel.picked:
+                assert value.op is not None
+                place_of(kernel.ev, value.op, at(o, (0,) * len(work.depth)))
 
 
 FOUR = 4

@@ -24,7 +24,7 @@ MULTIPLIED = (*NUMBERS, "f8e4m3", "f8e5m2")
 ONE_OF_EACH_WIDTH = ("i8", "f16", "f32", "f64")
 """Elements that views are tried with."""
 ARCHS = ("sm_80", "sm_90a")
-SLOW = ("product", "parts", "attention", "warpgroups")
+SLOW = ("product", "parts", "attention", "warpgroups", "picked_by_tiles")
 """Kinds that take seconds: only plainly among the few."""
 
 
@@ -151,6 +151,18 @@ KINDS = {
         "contraction", MULTIPLIED, 'o = contract(@V, y) {spec = "mk,nk->mn", elem = @W}; return(o)', "y: @Nx@Cx@E",
         views=("plain", "permuted", "flipped"), sizes=LARGE, multiprocessors=1, empty=False,
         instruction={"sm_80": MMA, "sm_90a": WGMMA}),
+    "picked_by_rows": Kind(
+        "contraction", NUMBERS,
+        'w = take(y, i) {axis = 0}; o = contract(@V, w) {spec = "mk,mnk->mn"}; return(o)', "y: 3x@Nx@Cx@E, i: @Rxi64"),
+    "picked_by_tiles": Kind(
+        "contraction", MULTIPLIED,
+        'w = take(y, i) {axis = 0}; o = contract(x, w) {spec = "tmk,tnk->tmn", elem = @W}; return(o)',
+        "y: 3x@Nx@Cx@E, i: 2xi32", first="x: 2x@Rx@Cx@E", sizes=LARGE, multiprocessors=1, empty=False,
+        instruction={"sm_80": MMA, "sm_90a": WGMMA}),
+    "picked_across": Kind(
+        "contraction", FLOATS,
+        'w = take(y, i) {axis = 1}; o = contract(w, x) {spec = "ktn,tmk->tmn"}; return(o)',
+        "y: @Cx3x@Nx@E, i: 2xi32", first="x: 2x@Rx@Cx@E"),
     "parts": Kind(
         "contraction", FLOATS, 'o = contract_parts(@V, b, c, d, e, f) {spec = "mk,nk->mn"}; return(o)',
         "b: @Rx@Cx@E, c: @Rx@Cx@E, d: @Nx@Cx@E, e: @Nx@Cx@E, f: @Nx@Cx@E", views=("plain", "row"), empty=False),

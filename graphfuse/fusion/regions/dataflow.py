@@ -2,13 +2,14 @@
 
 *Transparent* ops (reshape, permute, slice, broadcast, flip, fills, iota, and arithmetic on nothing but those; for a GPU
 also arithmetic on short rows of inputs, such as biases) are never kernels of their own: they are copied into every
-region that reads through them. So are casts of bytes that are stored in any case, and arithmetic on those and fills.
+region that reads through them. So are casts of bytes that are stored in any case, and arithmetic on those and fills;
+and look-ups of whole matrices, each of which one place of a contraction's outer dims multiplies (`picks_matrices`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from graphfuse.dialects import graph
@@ -134,9 +135,17 @@ class Dataflow:
             return False
         if op.kind in _VIEWS or op.result in self.generated or op.result in self.repeated or op.result in self.widened:
             return True
+        if op.kind is graph.take:
+            return self.picks_matrices(op)
         if op.kind is graph.pad:
             return self._pads_windows(op) or (self.reads_padded and self._fills_parts(op))
         return self.reads_padded and op.kind is graph.cast and self._widens_windows(op)
+
+    def picks_matrices(self, op: Op) -> bool:
+        """Whether an op looks up factors of contractions by outer dims that both factors have: read where they lie."""
+        axis, count = attr_int(op, "axis"), tensor_of(op.operands[1]).rank
+        users = self.uses[op.result]
+        return bool(users) and all(_is_outer(user, op.result, range(axis, axis + count)) for user in users)
 
     def _turns_for_taps(self, op: Op) -> bool:
         """Whether an op puts channels last for depthwise convolutions, which read each element more than once.
@@ -247,6 +256,15 @@ class Dataflow:
 def is_in_place(op: Op) -> bool:
     """Whether an op changes its first operand where that lies."""
     return op.kind in graph.SCATTERS and not op.attrs.get("whole", False)
+
+
+def _is_outer(op: Op, factor: Value, axes: Sequence[int]) -> bool:
+    """Whether dims of a contraction's factor are dims of the other factor and of the result as well."""
+    if op.kind is not graph.contract or op.operands.count(factor) != 1:
+        return False
+    *both, out = graph.parse_spec(str(op.attrs["spec"]))
+    labels = both.pop(op.operands.index(factor))
+    return len(labels) > len(axes) + 1 and all(labels[a] in both[0] and labels[a] in out for a in axes)
 
 
 def _turns(op: Op) -> bool:
