@@ -53,6 +53,7 @@ class AccessAnalysis:
         """Values that will be in registers when they are asked for: the walk stops there."""
         self.picked = picked
         """Look-ups that are made once for each place of outer dims: what they give is as memory within such a place."""
+        self._picks: dict[tuple[Op, Index], Dim] = {}
         self.found = Accesses()
         self._seen: set[tuple[Value, Index]] = set()
 
@@ -70,9 +71,7 @@ class AccessAnalysis:
         op = value.owner
         assert isinstance(op, Op)
         if value in self.picked:
-            axis = attr_int(op, "axis")
-            self._opaque(*index[axis : axis + len(shape_of(op.operands[1]))])
-            self.touch(value, index)
+            self._pick(op, index)
             return
         if op.has(Trait.ELEMENTWISE):
             for v in op.operands:
@@ -91,6 +90,16 @@ class AccessAnalysis:
                 self.visit(source.value, source.index)
         else:
             self._other(op, index)
+
+    def _pick(self, op: Op, index: Index) -> None:
+        """A place of a table, which is one number where the dims that it is looked up by stay."""
+        (x, indices), axis = op.operands, attr_int(op, "axis")
+        end = axis + len(shape_of(indices))
+        at = index[axis:end]
+        self._opaque(*at)
+        if (op, at) not in self._picks:
+            self._picks[op, at] = self.space.fresh("g", 0, shape_of(x)[axis] - 1)
+        self.visit(x, (*index[:axis], self._picks[op, at], *index[end:]))
 
     def write(self, value: Value, index: Index) -> None:
         """Record the store of a value at `index`, and what computing it reads."""

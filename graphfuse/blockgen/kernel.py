@@ -44,8 +44,8 @@ class Kernel:
         values = self.params.values
         for value, pointer in zip(inputs, values, strict=False):
             self.ev.leaves[value] = leaf_of(pointer, shape_of(value))
-        is_contraction = region.attrs.get("kind") == "contraction"
-        self.picked = frozenset(op.result for op in self.body.ops if is_contraction and op.kind is graph.take)
+        multiplies = region.attrs.get("kind") in ("contraction", "attention")
+        self.picked = frozenset(op.result for op in self.body.ops if multiplies and op.kind is graph.take)
         """Factors that are looked up by outer dims: memory, but for where each place of those has it."""
         self.stores: list[Leaf] = []
         for value, pointer in zip(self.outputs, values[len(inputs) :], strict=False):

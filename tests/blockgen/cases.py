@@ -304,6 +304,23 @@ CONTRACTION = (
     case("contraction", "of_a_view", "x: 4x6x5xf32, w: 30x18xf32", """
         p = permute(x) {perm = [0, 2, 1]}; r = reshape(p) {shape = [4, 30]}; y = contract(r, w) {spec = "mk,kn->mn"}
         return(y)"""),
+    case("contraction", "picked_by_tiles", "x: 4x9x12xf32, w: 2x12x40xf32, i: 4xi32", """
+        p = take(w, i) {axis = 0}; y = contract(x, p) {spec = "tmk,tkn->tmn"}; return(y)"""),
+    case("contraction", "picked_rows_along_k", "x: 4x1x12xf32, w: 2x20x12xf32, i: 4xi64", """
+        p = take(w, i) {axis = 0}; y = contract(x, p) {spec = "tmk,tnk->tmn"}; z = neg(y); return(z)"""),
+    case("contraction", "picked_of_one_x", "x: 1x12xf32, w: 2x20x12xf32, i: 4xi64", """
+        b = broadcast(x) {shape = [4, 12]}; p = take(w, i) {axis = 0}; y = contract(b, p) {spec = "tk,tnk->tn"};
+        return(y)"""),
+    case("contraction", "picked_by_two_dims", "x: 2x3x5x12xf32, w: 12x2x20xf32, i: 2x3xi32", """
+        p = take(w, i) {axis = 1}; y = contract(x, p) {spec = "abmk,kabn->abmn"}; return(y)"""),
+    case("contraction", "picked_on_both_sides", "x: 2x9x12xf32, w: 2x12x20xf32, i: 5xi32, i2: 5xi32", """
+        p = take(w, i) {axis = 0}; q = take(x, i2) {axis = 0}; y = contract(q, p) {spec = "tmk,tkn->tmn"};
+        return(y)"""),
+    case("contraction", "picked_symbolic", "x: (n)x6x12xf32, w: 2x12x20xf32, i: (n)xi32", """
+        p = take(w, i) {axis = 0}; y = contract(x, p) {spec = "tmk,tkn->tmn"}; return(y)""",
+        N, over("n", values=(0, 1, 3))),
+    case("pointwise contraction", "picked_by_rows_that_are_summed", "x: 5x12xf32, w: 2x12x20xf32, i: 5xi32", """
+        p = take(w, i) {axis = 0}; y = contract(x, p) {spec = "tk,tkn->n"}; return(y)"""),
     case("contraction", "of_a_flip", "x: 9x12xf32, w: 12x20xf32", """
         f = flip(w) {axes = [1]}; y = contract(x, f) {spec = "mk,kn->mn"}; return(y)"""),
     case("contraction", "of_a_broadcast", "x: 3x9x12xf32, w: 12x20xf32", """
@@ -440,6 +457,10 @@ ATTENTION = (
     case("contraction reduction contraction", "no_query_dim", "q: 2x3x8xf32, k: 2x13x3x8xf32, v: 2x13x3x8xf32", f"""
         x = contract(q, k) {{spec = "bhd,bkhd->bhk"}}; {softmax(2, "2, 3, 13").replace("return(y)", "")}
         o = contract(y, v) {{spec = "bhk,bkhd->bhd"}}; return(o)"""),
+    case("attention", "picked", "q: 4x7x8xf32, k: 2x13x8xf32, v: 2x13x9xf32, i: 4xi32", f"""
+        kp = take(k, i) {{axis = 0}}; vp = take(v, i) {{axis = 0}};
+        x = contract(q, kp) {{spec = "bqd,bkd->bqk"}}; {softmax(2, "4, 7, 13").replace("return(y)", "")}
+        o = contract(y, vp) {{spec = "bqk,bkd->bqd"}}; return(o)"""),
     case("contraction reduction contraction", "values_per_query", "q: 2x7x8xf32, k: 2x13x8xf32, v: 2x7x13x9xf32", f"""
         x = contract(q, k) {{spec = "bqd,bkd->bqk"}}; {softmax(2, "2, 7, 13").replace("return(y)", "")}
         o = contract(y, v) {{spec = "bqk,bqkd->bqd"}}; return(o)"""),

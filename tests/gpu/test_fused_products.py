@@ -26,8 +26,8 @@ def cut(name, rows, start, columns):
     return f"{name} = slice(p) {{starts = [0, {start}], sizes = [{rows}, {columns}], steps = [1, 1]}}"
 
 
-def outcome(func: Func, symbols=(), options=None):
-    """Names of the kernels, the executable, and how the emulator's results compare with the interpreter's."""
+def outcome(func: Func, symbols=(), options=None, indices=None):
+    """The executable, whose results on the emulator are the interpreter's; `indices` are below such numbers."""
     names = tuple(v.hint for v in func.params)
     outs = tuple(f"out{i}" for i in range(len(func.outputs)))
     func = Func(func.name, func.body, {"inputs": names, "outputs": outs}, func.dims)
@@ -39,7 +39,8 @@ def outcome(func: Func, symbols=(), options=None):
         t = tensor_of(v)
         shape = [d if isinstance(d, int) else sizes[str(d)] for d in t.shape]
         dtype = numpy_dtype(t.elem)
-        numbers = rng.integers(-90, 90, shape) if t.elem.is_integer else rng.standard_normal(shape)
+        low, high = (0, indices[v.hint]) if indices and v.hint in indices else (-90, 90)
+        numbers = rng.integers(low, high, shape) if t.elem.is_integer else rng.standard_normal(shape)
         given[v.hint] = numbers.astype(dtype)
     got = GpuSession(executable, EmulatedDriver("sm_90a")).run(given)
     want = interpret(func, *(given[n] for n in names))
@@ -237,3 +238,30 @@ def test_weights_are_converted_on_the_way(case):
     executable = outcome(dequantised(**case))
     stored = "i8" if case.get("elem") == "f32" else "i32"  # bytes, or codes in words
     assert stored in {w.elem for w in executable.weights}
+
+
+PICKED = {
+    "by tiles": ("x: 4x70x128xf16, w: 2x96x128xf16", 'y = contract(x, p) {spec = "tmk,tnk->tmn"}; return(y)'),
+    "columns in lines": ("x: 4x70x128xf16, w: 2x128x96xf16", 'y = contract(x, p) {spec = "tmk,tkn->tmn"}; return(y)'),
+    "two matrices": (
+        "x: 4x70x128xf16, w: 2x96x128xf16, v: 2x96x128xf16", """
+        q = take(v, i) {axis = 0}; a = contract(x, p) {spec = "tmk,tnk->tmn"};
+        b = contract(x, q) {spec = "tmk,tnk->tmn"};""" + SILU),
+    "keys": (
+        "x: 4x70x64xf16, w: 2x150x64xf16", """
+        s = contract(x, p) {spec = "tqd,tkd->tqk"}; f = cast(s) {to = f32}
+        m = reduce(f) {axes = [2], kind = "max", keepdims = true}; g = broadcast(m) {shape = [4, 70, 150]}
+        c = sub(f, g); e = exp(c); t = reduce(e) {axes = [2], kind = "sum", keepdims = true}
+        u = broadcast(t) {shape = [4, 70, 150]}; d = div(e, u); h = cast(d) {to = f16}
+        y = contract(h, p) {spec = "tqk,tkd->tqd"}; return(y)"""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PICKED)
+def test_matrices_that_are_looked_up_are_copied_from_where_they_lie(name):
+    """By TMA, whose box begins where the look-up says; one kernel."""
+    params, body = PICKED[name]
+    func = graph_func(f"{params}, i: 4xi32", f"p = take(w, i) {{axis = 0}}; {body}")
+    executable = outcome(func, indices={"i": 2})
+    assert multiplies(executable)[1] == 1
+    assert "wgmma" in executable.code[str(HOPPER)].ptx
