@@ -79,6 +79,22 @@ def packed(found: dict[str, Any]) -> None:
         print("| " + " | ".join(map(str, cells)) + " |")
 
 
+def experts(found: dict[str, Any]) -> None:
+    """Speed of mixtures of experts against ONNX Runtime."""
+    print(f"\n## Mixtures of experts against ONNX Runtime\n\n{conditions(found)}\n")
+    print(
+        "`MoE` in f32: experts of two products with SiLU between them, from a width to a hidden width and back. Each\n"
+        "was compiled once for all numbers of tokens. The difference is the largest one, in standard deviations.\n"
+    )
+    columns = "experts x width x hidden | tokens | threads | graphfuse, ms | ONNX Runtime, ms | ratio | difference"
+    print(f"| {columns} |\n" + "|---" * 7 + "|")
+    for row in found["rows"]:
+        cells = [row["case"], row["tokens"], row["threads"], *(f"{ms:.3f}" for ms in row["ms"].values())]
+        print("| " + " | ".join(map(str, [*cells, f"{row['ratio']:.2f}", f"{row['error']:.1e}"])) + " |")
+    ratios = [row["ratio"] for row in found["rows"]]
+    print(f"| **geometric mean** | | | | | **{geometric_mean(ratios):.2f}** (least {min(ratios):.2f}) | |")
+
+
 def memory(found: dict[str, Any]) -> None:
     """Bandwidth of memory-bound kernels against memcpy."""
     print(f"\n## Memory-bound kernels against memcpy\n\n{conditions(found)}\n")
@@ -306,7 +322,8 @@ def first_tokens(found: dict[str, Any]) -> None:
 
 RENDER = {
     "cpu_decode": tokens, "cpu_generation": beginnings,
-    "cpu_models": models, "cpu_quantised": quantised, "cpu_packed": packed, "cpu_memory": memory,
+    "cpu_models": models, "cpu_quantised": quantised, "cpu_packed": packed, "cpu_experts": experts,
+    "cpu_memory": memory,
     "cpu_compile": compiling,
     "cpu_footprint": footprint, "cpu_callers": callers, "cpu_host": host_code, "cpu_launch": launches,
     "cpu_value_checks": value_checks, "model_accuracy": accuracy,
