@@ -223,6 +223,7 @@ BYTES = (X, X, X, KV.astype(np.int8), KV.astype(np.int8), *GROUPED[5:], *(None,)
 QUANTISED = {**GROUPS, "outputs": 3, "k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR"}
 LINEAR_HEADS = {"q_num_heads": 2, "kv_num_heads": 2, "update_rule": "linear"}
 EXPERTS = (z(3, 4), z(3, 2), z(2, 6, 4), None, z(2, 4, 6))
+CODED = (z(3, 16), z(3, 2), z(2, 6, 8, dtype=U8), z(2, 6), None, z(2, 16, 3, dtype=U8), z(2, 16), None)
 CONV1D = (z(1, 4, 8), z(4, 1, 3), None)
 RUNTIME = [
     bad("Attention", "input 6 (past_sequence_length) must be left out, got tensor<i32>", X, z(8, 24), z(24), None, None,
@@ -298,8 +299,19 @@ RUNTIME = [
     bad("MoE", "use_sparse_mixer must be 0, got 1", *EXPERTS, use_sparse_mixer=1, k=1),
     bad("MoE", "activation_type must be relu, gelu, silu, swiglu or identity, got tanh", *EXPERTS,
         activation_type="tanh", k=1),
-    bad("MoE", "swiglu_fusion must be 0, 1 or 2 of an even width, got 3 of tensor<2x3x6xf32>", *EXPERTS,
+    bad("MoE", "swiglu_fusion must be 0, 1 or 2 of an even width, got 3 of 6", *EXPERTS,
         activation_type="swiglu", swiglu_fusion=3, k=1),
+    bad("QMoE", "quant_type must be int or fp8, got nvfp4", *CODED, quant_type="nvfp4", k=1),
+    bad("QMoE", "expert_weight_bits must be 2, 4 or 8, got 3", *CODED, known=(2, 5), expert_weight_bits=3, k=1),
+    bad("QMoE", "weights_prepacked must be 0 or -1, weights as they are quantised, got 1", *CODED, weights_prepacked=1,
+        k=1),
+    bad("QMoE", "expected a block_size that divides 16 elements, got 12", *CODED, known=(2, 5), block_size=12, k=1),
+    bad("QMoE", "expected weights [experts, features, bytes] in u8, got tensor<2x6x8xf32>", *CODED[:2], z(2, 6, 8),
+        *CODED[3:], known=(2, 5), k=1),
+    bad("QMoE", "expected zero points [2, 6] of 4 bits, got tensor<2x2xu8>", *CODED, *[None] * 3,
+        z(2, 2, dtype=U8), known=(2, 5, 11), k=1),
+    bad("QMoE", "fp8 needs weights in f8e4m3 and a block_size, got tensor<2x6x8xu8> and 0", *CODED, quant_type="fp8",
+        k=1),
     bad("GroupNorm", "activation must be 0 (none) or 1 (SiLU), got 2", z(1, 2, 2, 4), z(4), z(4), groups=2,
         activation=2),
     bad("GatedRMSNorm", "a norm of 3 features does not divide 8", X, z(3), X),

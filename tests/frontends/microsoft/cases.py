@@ -22,7 +22,7 @@ from tests.frontends.microsoft.support import (
     unsigned,
     weights,
 )
-from tests.frontends.support import floats
+from tests.frontends.support import Array, floats
 
 X = floats(2, 3, 8)
 GAMMA, BETA, BIAS = (floats(8, seed=i) for i in (1, 2, 3))
@@ -192,6 +192,13 @@ EMBEDDINGS = [
 
 EXPERTS = (floats(6, 8), floats(6, 4, seed=1))
 FIRST, SECOND = (floats(4, 5, 8, seed=2), floats(4, 5, seed=3)), (floats(4, 8, 5, seed=4), floats(4, 8, seed=5))
+
+
+def scales(*shape: int) -> Array:
+    """Small ones, so that sums of codes are about 1."""
+    return np.abs(floats(*shape)) / 64 + F32(0.01)
+
+
 WIDE = floats(4, 10, 8, seed=2), floats(4, 10, seed=3)
 FOUR_BITS = integers(0, 256, 48, dtype=U8), np.abs(floats(6))
 PACKED = [
@@ -210,6 +217,17 @@ MIXTURES = [
     case("MoE", *EXPERTS, *WIDE, *SECOND, k=2, activation_type="swiglu", swiglu_fusion=1, swiglu_limit=0.9,
          activation_alpha=1.7, activation_beta=1.0, error=1e-4),
     case("MoE", *EXPERTS, *WIDE, *SECOND, k=2, activation_type="swiglu", swiglu_fusion=1, error=1e-4),
+    *(case("QMoE", floats(6, 32), EXPERTS[1], integers(0, 256, 4, 48, 32 * bits // 8, dtype=U8), scales(4, 48),
+           floats(4, 48), integers(0, 256, 4, 32, 48 * bits // 8, dtype=U8, seed=1), scales(4, 32), None, known=(2, 5),
+           k=2, expert_weight_bits=bits, activation_type="silu", normalize_routing_weights=1, error=1e-4)
+      for bits in (4, 8)),  # which ONNX Runtime's kernel does always
+    case("QMoE", floats(6, 32), EXPERTS[1], integers(0, 256, 4, 64, 16, dtype=U8), scales(4, 64, 2), None,
+         integers(0, 256, 4, 32, 16, dtype=U8, seed=1), scales(4, 32, 2), floats(4, 32), None, None, None,
+         integers(0, 256, 4, 64, 1, dtype=U8), integers(0, 256, 4, 32, 1, dtype=U8, seed=2), known=(2, 5, 11, 12),
+         k=3, block_size=16, activation_type="swiglu", swiglu_fusion=1, normalize_routing_weights=1, error=1e-4),
+    case("QMoE", floats(2, 3, 32), EXPERTS[1], integers(0, 256, 4, 48, 16, dtype=U8), scales(4, 48), None,
+         integers(0, 256, 4, 32, 24, dtype=U8, seed=1), scales(4, 32), *[None] * 7, np.abs(floats(6, 4, seed=6)),
+         known=(2, 5), k=2, activation_type="silu", error=1e-4),
 ]  # fmt: skip
 
 CASES = [*NORMS, *ACTIVATIONS, *PRODUCTS, *MOVEMENT, *QUANTIZED, *EMBEDDINGS, *PACKED, *MIXTURES]
