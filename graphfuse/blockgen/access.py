@@ -46,6 +46,7 @@ class AccessAnalysis:
         leaves: set[Value],
         computed: frozenset[Value] = frozenset(),
         picked: frozenset[Value] = frozenset(),
+        picks: Callable[[Op, Index], Dim] | None = None,
     ) -> None:
         self.space = space
         self.leaves = leaves
@@ -53,6 +54,8 @@ class AccessAnalysis:
         """Values that will be in registers when they are asked for: the walk stops there."""
         self.picked = picked
         """Look-ups that are made once for each place of outer dims: what they give is as memory within such a place."""
+        self.picks = picks
+        """Where one of them is looked up at an index; without it that is any number, one for each place."""
         self._picks: dict[tuple[Op, Index], Dim] = {}
         self.found = Accesses()
         self._seen: set[tuple[Value, Index]] = set()
@@ -98,7 +101,8 @@ class AccessAnalysis:
         at = index[axis:end]
         self._opaque(*at)
         if (op, at) not in self._picks:
-            self._picks[op, at] = self.space.fresh("g", 0, shape_of(x)[axis] - 1)
+            size = shape_of(x)[axis]
+            self._picks[op, at] = self.picks(op, index) if self.picks else self.space.fresh("g", 0, size - 1)
         self.visit(x, (*index[:axis], self._picks[op, at], *index[end:]))
 
     def write(self, value: Value, index: Index) -> None:

@@ -113,9 +113,9 @@ class Kernel:
             analysis.write(value, reshape_index(index, domain, shape_of(value), self.space))
         return analysis
 
-    def reads(self, value: Value, index: Index) -> Accesses:
-        """What one value reads at an index, by itself."""
-        analysis = AccessAnalysis(self.space, set(self.ev.leaves), picked=self.picked)
+    def reads(self, value: Value, index: Index, picks: Callable[[Op, Index], Dim] | None = None) -> Accesses:
+        """What one value reads at an index, by itself; `picks` says where the factors that are looked up are."""
+        analysis = AccessAnalysis(self.space, set(self.ev.leaves), picked=self.picked, picks=picks)
         analysis.visit(value, index)
         return analysis.found
 

@@ -10,12 +10,14 @@ are more than registers hold: they are in program-local memory, and the epilogue
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from graphfuse.blockgen.access import Accesses
 from graphfuse.blockgen.evaluate import Lane, Leaf, lane_over
+from graphfuse.blockgen.evaluate_ops import place_of
 from graphfuse.blockgen.index import Index, coefficient
 from graphfuse.blockgen.kernel import Kernel, element_of
 from graphfuse.blockgen.loops import Carried, nest
@@ -120,14 +122,14 @@ def words_of(kernel: Kernel, work: Product, per: int = PAIR) -> Product:
     base = work.rhs
     while base not in kernel.ev.leaves:
         assert isinstance(base.owner, Op)
-        (base,) = base.owner.operands
+        base = base.owner.operands[0]  # of a look-up the table
     whole = kernel.ev.leaves[base]
     count = floordiv(product(shape_of(base)), per)
     view = Params((Tensor((count,), I32),)).values[0]
     kernel.ev.leaves[view] = Leaf(kernel.ev.emit(block.pointer_cast, whole.pointer, to=I32), (1,), (count,))
 
     def at(o: Index, k: Index) -> Index:
-        (offset,) = kernel.reads(work.rhs, work.rhs_at(o, k)).offsets
+        (offset,) = kernel.reads(work.rhs, work.rhs_at(o, k), functools.partial(place_of, kernel.ev)).offsets
         word = exact_div(offset, per)
         assert word is not None, "all strides but that of k are of words"
         return (word,)

@@ -47,6 +47,19 @@ def test_words_of_any_layout(name: str) -> None:
     assert check(case_of(*PRODUCTS[name]))
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "spec"), [("5x19x36", "3x33x36", "tmk,tnk->tmn"), ("5x19x36", "3x36x40", "tmk,tkn->tmn")]
+)
+@pytest.mark.parametrize("looked_up", ["a", "b"])
+def test_matrices_that_are_looked_up(a: str, b: str, spec: str, looked_up: str) -> None:
+    """Words of the memory where each lies, of either factor."""
+    if looked_up == "a":
+        a, b = f"3{a[1:]}", f"5{b[1:]}"
+    factors = "t, b" if looked_up == "a" else "a, t"
+    body = f't = take({looked_up}, i) {{axis = 0}}; p = contract({factors}) {{spec = "{spec}"}}; {EPILOGUE}'
+    assert check(Case("product", ("contraction",), graph_func(f"a: {a}xbf16, b: {b}xbf16, i: 5xi32", body)))
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_not_multiplied_by_words(name: str) -> None:
     assert not check(case_of(*REFUSED[name]))
