@@ -36,6 +36,10 @@ class Tiles:
     place: Value
     """[rows]: the place of each row in all tiles."""
 
+    def of_tiles(self, e: Emitter, x: Value) -> Value:
+        """The rows of [rows, N] in tiles: [tiles, height, N]."""
+        return e(graph.take, x, self.row, axis=0)
+
     def contract(self, e: Emitter, x: Value, matrices: Value, spec: str) -> Value:
         """Tiles [tiles, height, ..] times the matrix of each, of [groups, ..]."""
         return e.contract(x, e(graph.take, matrices, self.group, axis=0), spec)
@@ -53,24 +57,60 @@ class Tiles:
 def tiles_of(e: Emitter, groups: Value, count: int, most: Dim) -> Tiles:
     """Tiles of rows whose groups are `groups` [rows] of i32, each less than `count`; one has `most` rows at most."""
     (rows,) = shape_of(groups)
-    mean = floordiv(rows, OF_MEAN * count)
-    height = maximum(1, minimum(most, maximum(LEAST_ROWS, minimum(MOST_ROWS, mean))))
-    tiles = minimum(rows, floordiv(rows, height) + count)
+    height, tiles = _sizes(rows, count, most)
     numbers = e.iota((rows,), 0, I32)
     if height == 1:
         return Tiles(groups, e.unsqueeze(numbers, 1), numbers)
     is_of = e.map(graph.eq, e.unsqueeze(groups, 1), e.iota((rows, count), 1, I32))
     ones = e.cast(is_of, I32)
-    used = e.divide(e.map(graph.add, e.reduce(ones, "sum", [0], keepdims=False), _number(e, height - 1)), height)
-    ends = e(graph.cumulate, used, axis=0, kind="sum")
+    used, ends = _used(e, e.reduce(ones, "sum", [0], keepdims=False), height)
     so_far = e(graph.cumulate, ones, axis=0, kind="sum")  # rows of each group up to each row
     rank = e.squeeze(e(graph.take_along, so_far, e.unsqueeze(groups, 1), axis=1), 1)
     first = e(graph.take, e.map(graph.sub, ends, used), groups, axis=0)
     place = e.map(graph.add, e.map(graph.mul, first, _number(e, height)), e.map(graph.sub, rank, 1))
     row = e(graph.scatter_nd, e.full((tiles * height,), I32, 0), e.unsqueeze(place, 1), numbers, kind="set")
-    before = e.map(graph.le, e.unsqueeze(ends, 0), e.iota((tiles, count), 0, I32))
-    group = e.map(graph.min_, e.reduce(e.cast(before, I32), "sum", [1], keepdims=False), count - 1)
-    return Tiles(group, e.reshape(row, (tiles, height)), place)
+    return Tiles(_not_after(e, ends, tiles), e.reshape(row, (tiles, height)), place)
+
+
+def tiles_in_order(e: Emitter, ends: Value, rows: Dim) -> Tiles:
+    """Tiles of rows that lie group by group, each up to its one of `ends` [groups] of i32; the last has all others."""
+    (count,) = shape_of(ends)
+    height, tiles = _sizes(rows, count, rows)
+    numbers, group = e.iota((rows,), 0, I32), _not_after(e, ends, rows)
+    if height == 1:
+        return Tiles(group, e.unsqueeze(numbers, 1), numbers)
+    last = e.map(graph.eq, e.iota((count,), 0, I32), _number(e, count - 1))
+    ends = e.select(last, _number(e, rows), e.map(graph.min_, ends, _number(e, rows)))
+    begins = e.concat([e.full((1,), I32, 0), e.slice(ends, 0, 0, count - 1)], 0)
+    used, tile_ends = _used(e, e.map(graph.sub, ends, begins), height)
+    # by how many rows each group is further on in tiles
+    moved = e.map(graph.sub, e.map(graph.mul, e.map(graph.sub, tile_ends, used), _number(e, height)), begins)
+    place = e.map(graph.add, numbers, e(graph.take, moved, group, axis=0))
+    of_tile = _not_after(e, tile_ends, tiles)
+    places = e.reshape(e.iota((tiles * height,), 0, I32), (tiles, height))
+    row = e.map(graph.sub, places, e.unsqueeze(e(graph.take, moved, of_tile, axis=0), 1))
+    return Tiles(of_tile, e.map(graph.min_, e.map(graph.max_, row, 0), _number(e, rows - 1)), place)
+
+
+def _sizes(rows: Dim, count: Dim, most: Dim) -> tuple[Dim, Dim]:
+    """The height and the number of tiles."""
+    mean = floordiv(rows, OF_MEAN * count)
+    height = maximum(1, minimum(most, maximum(LEAST_ROWS, minimum(MOST_ROWS, mean))))
+    return height, minimum(rows, floordiv(rows, height) + count)
+
+
+def _used(e: Emitter, counts: Value, height: Dim) -> tuple[Value, Value]:
+    """How many tiles groups of so many rows have, and their sums, up to each: [groups]."""
+    used = e.divide(e.map(graph.add, counts, _number(e, height - 1)), height)
+    return used, e(graph.cumulate, used, axis=0, kind="sum")
+
+
+def _not_after(e: Emitter, ends: Value, size: Dim) -> Value:
+    """Of numbers 0 .. size - 1, how many of `ends` [groups] are not behind each, but for the last: [size]."""
+    (count,) = shape_of(ends)
+    before = e.map(graph.le, e.unsqueeze(ends, 0), e.iota((size, count), 0, I32))
+    found = e.reduce(e.cast(before, I32), "sum", [1], keepdims=False)
+    return e.map(graph.min_, found, _number(e, count - 1))
 
 
 def _number(e: Emitter, dim: Dim) -> Value:

@@ -9,7 +9,7 @@ import pytest
 
 from graphfuse.dialects import control
 from graphfuse.frontends.emit import Emitter
-from graphfuse.frontends.groups import MOST_ROWS, tiles_of
+from graphfuse.frontends.groups import MOST_ROWS, tiles_in_order, tiles_of
 from graphfuse.interp import graph as interp
 from graphfuse.ir.core import Block, Func, Params
 from graphfuse.ir.types import I32, Tensor
@@ -42,6 +42,28 @@ def test_drawn(seed: int) -> None:
     height = row.shape[1]
     assert len(group) * height <= rows + groups * height, "less than a tile of each group is empty"
     assert height <= max(1, min(rows, MOST_ROWS)) and group.shape[0] == row.shape[0]
+    assert len(set(place.tolist())) == rows, "no two rows are at one place"
+    np.testing.assert_array_equal(row.reshape(-1)[place], np.arange(rows))
+    np.testing.assert_array_equal(group[place // height], of_row)
+    assert ((group >= 0) & (group < groups)).all() and ((row >= 0) & (row < max(1, rows))).all()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_in_order(seed: int) -> None:
+    """Groups one after the other, the last of which has all rows behind it."""
+    draw, rng = random.Random(seed), np.random.default_rng(seed)
+    groups, rows = round(2 ** draw.uniform(0, 7)), draw.choice([0, 1, 2, round(2 ** draw.uniform(1, 11))])
+    of_row = np.sort(drawn(rng, rows, groups))
+    ends = np.searchsorted(of_row, np.arange(groups), side="right").astype(np.int32)
+    ends[-1] = draw.choice([ends[-1], rows + 7, draw.randint(int(ends[-2]) if groups > 1 else 0, rows)])
+    count = rows if seed % 2 else sym("n")
+    e, params = Emitter(), Params((Tensor((groups,), I32), Tensor((count,), I32)), ("ends", "g"))
+    made = tiles_in_order(e, params.values[0], count)
+    e.root.append(control.return_(made.group, made.row, made.place))
+    dims = () if seed % 2 else (("n", 0, 4096),)
+    group, row, place = interp.run(Func("main", Block(params, tuple(e.root.ops)), {}, dims), ends, of_row)
+    height = row.shape[1]
+    assert len(group) * height <= rows + groups * height, "less than a tile of each group is empty"
     assert len(set(place.tolist())) == rows, "no two rows are at one place"
     np.testing.assert_array_equal(row.reshape(-1)[place], np.arange(rows))
     np.testing.assert_array_equal(group[place // height], of_row)

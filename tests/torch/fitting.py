@@ -116,6 +116,7 @@ def overloads():
         "aten.replication_pad3d_backward.default": (x(2, 3, 6, 6, 6), x(2, 3, 4, 4, 4), [1, 1, 1, 1, 1, 1]),
         "prims.convert_element_type.default": (x(), torch.int64),
         "aten._int_mm.default": (n(17, 40).to(torch.int8), n(40, 8).to(torch.int8)),
+        "aten._grouped_mm.default": (x(3, 5, 16).bfloat16(), x(3, 16, 8).bfloat16()),
         "aten._safe_softmax.default": (x(), -1),
         "aten.convolution.default": (x(2, 3, 8, 8), x(4, 3, 3, 3), x(4), [1, 1], [1, 1], [1, 1], False, [0, 0], 1),
         "aten.view.dtype": (x(), torch.int32), "aten.squeeze_copy.dims": (x(4, 1, 5), [1]),
