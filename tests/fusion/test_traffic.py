@@ -43,8 +43,17 @@ CACHE = "%c: tensor<1000x64xf32>, %i: tensor<(n)x1xi64>, %u: tensor<(n)x64xf32>"
         ("%x: tensor<(n)x8xf32>", "%y = graph.mul(%x, %x) : tensor<(n)x8xf32>", "%y", {2: 64}),
         (CACHE, '%y = graph.scatter_nd(%c, %i, %u) {kind = "set"} : tensor<1000x64xf32>', "%y", {1: 264, 3: 792}),
         (CACHE, '%y = graph.scatter_nd(%c, %i, %u) {kind = "sum"} : tensor<1000x64xf32>', "%y", {1: 520, 3: 1560}),
+        (
+            "%x: tensor<(n)x8xf32>, %w: tensor<16x4x8xf32>, %i: tensor<(n)xi32>",
+            (
+                "%t = graph.take(%w, %i) {axis = 0} : tensor<(n)x4x8xf32>\n"
+                '  %y = graph.contract(%x, %t) {spec = "tk,tnk->tn"} : tensor<(n)x4xf32>'
+            ),
+            "%y",
+            {1: 32 + 128 + 4, 3: 3 * 164, 20: 20 * 36 + 16 * 128},
+        ),
     ],
-    ids=["rows", "rows and more", "not the table", "columns", "broadcast", "twice", "written", "added to"],
+    ids=["rows", "rows and more", "not the table", "columns", "broadcast", "twice", "written", "added to", "picked"],
 )
 def test_what_is_read(params: str, ops: str, result: str, read: dict[int, int]) -> None:
     func, _ = outline(parse(f"func @main({params}) dims (n in 1..10000) {{\n  {ops}\n  return({result})\n}}\n"))

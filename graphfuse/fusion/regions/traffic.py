@@ -44,7 +44,8 @@ def passed(flow: Dataflow, op: Op) -> Iterator[tuple[Value, tuple[Value, ...]]]:
                 continue
             first = stored(op.result)
         for source, path in flow.sources(operand):
-            yield source, (first, *(v for p in path for v in p.operands), source)
+            ways = (v for p in path for v in (p.results if p.kind in _LOOK_UPS else p.operands))
+            yield source, (first, *ways, source)
 
 
 def stored(result: Value) -> Value:
