@@ -19,10 +19,13 @@ from graphfuse.ir.core import Value
 from graphfuse.ir.types import I32
 from graphfuse.symbolic import Dim, floordiv, maximum, minimum
 
-LEAST_ROWS, MOST_ROWS = 8, 128
-"""Of a tile, where a group may have as many: what takes no longer than one, and what reads a matrix once for many."""
+MOST_ROWS = 128
+"""Of a tile: as many as read a matrix as seldom as they should."""
 OF_MEAN = 2
 """Tiles of a group that has as many rows as the others: half a tile of each group has no rows, on average."""
+FEW_ROWS, OF_FEW = 8, 4
+"""Rows that take hardly longer than one, of a group that has a fourth of them on average; of groups that have less than
+a row on average few have more than two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +97,8 @@ def tiles_in_order(e: Emitter, ends: Value, rows: Dim) -> Tiles:
 
 def _sizes(rows: Dim, count: Dim, most: Dim) -> tuple[Dim, Dim]:
     """The height and the number of tiles."""
-    mean = floordiv(rows, OF_MEAN * count)
-    height = maximum(1, minimum(most, maximum(LEAST_ROWS, minimum(MOST_ROWS, mean))))
+    least = maximum(2, minimum(FEW_ROWS, floordiv(OF_FEW * rows, count)))
+    height = maximum(1, minimum(most, maximum(least, minimum(MOST_ROWS, floordiv(rows, OF_MEAN * count)))))
     return height, minimum(rows, floordiv(rows, height) + count)
 
 
