@@ -126,10 +126,18 @@ def test_weights_of_fp8_in_square_blocks(elem: type) -> None:
 
 @pytest.mark.parametrize("tokens", [1, 24, "t"])
 @pytest.mark.parametrize("target", ["cpu:skylake-avx512", "cuda:sm_90a"])
-def test_weights_are_read_where_they_lie(target: str, tokens: int | str) -> None:
-    """No kernel writes matrices of experts down: a product looks up which one each tile has."""
-    model = import_model(mixture(8, 64, 96, 2, tokens, gated=True, biased=True))
-    ops = compiler.stages(model, Target.parse(target), Options()).regions.walk()
+@pytest.mark.parametrize(
+    ("elem", "precision", "sizes"), [("f4", "f32", (64, 96)), ("f4", "bf16", (64, 96)), ("f2", "f32", (100, 36))]
+)
+def test_weights_are_read_where_they_lie(
+    target: str, tokens: int | str, elem: str, precision: str, sizes: tuple[int, int]
+) -> None:
+    """No kernel writes matrices of experts down: a product looks up which one each tile has.
+
+    Nor where weights are rounded, or their rows padded: that is done to the table.
+    """
+    model = import_model(mixture(8, *sizes, 2, tokens, np.dtype(elem).type, gated=True, biased=True))
+    ops = compiler.stages(model, Target.parse(target), Options(precision=precision)).regions.walk()
     regions = [op for op in ops if op.kind is graph.region and op.attrs["kind"] != "together"]
     multiplied = [op for r in regions if r.attrs["kind"] == "contraction" for op in r.body.ops]
     picked = [op for op in multiplied if op.kind is graph.take]

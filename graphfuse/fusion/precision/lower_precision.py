@@ -120,6 +120,8 @@ class Halves:
             return constant(self.array(array), op)
         if (number := splat_of(value)) is not None:
             return full(tensor_of(value).shape, self.elem, number)
+        if op.kind is graph.take and array_of(op.operands[0]) is not None:
+            return remade(op, self.of(op.operands[0]), op.operands[1]).result
         if op.kind in VIEWS or (op.kind is graph.pad and number_fits(attr_number(op, "value"), self.elem)):
             return remade(op, self.of(op.operands[0])).result
         if op.kind is graph.cast and tensor_of(op.operands[0]).elem == self.elem:

@@ -271,12 +271,16 @@ def _copied_image(op: Op, rows: Sequence[Row], known: Known | None) -> Op:
 
 
 def _with_pitch(x: Value, row: Row, known: Known | None) -> Value:
-    """`x` as a view of rows that are further apart than they are long."""
+    """`x` as a view of rows that are further apart than they are long: in a table that is known, where it is picked."""
     dims, grown = row
     if row == STAYS:
         return x
     shape = tensor_of(x).shape
     outer, length = shape[: len(shape) - dims], product(shape[len(shape) - dims :])
+    if x.op is not None and x.op.kind is graph.take and _known(x.op.operands[0]) is not None:
+        table, at = x.op.operands
+        if attr_int(x.op, "axis") + tensor_of(at).rank <= len(outer):
+            return remade(x.op, _with_pitch(table, row, known), at).result
     copy = _padded(reshaped(x, (*outer, length)), (*(0 for _ in outer), grown), known, x)
     return reshaped(sliced(copy, len(outer), 0, length), shape)
 
