@@ -232,6 +232,29 @@ def packed(found: dict[str, Any]) -> None:
         print(f"\nGeometric mean to {side}: {summary(found_ratios)}." if found_ratios else "")
 
 
+def experts(found: dict[str, Any]) -> None:
+    """Mixtures of experts."""
+    heading("Mixtures of experts", found)
+    print(
+        "Milliseconds of a layer in bf16, of which so many experts are active. torch: `grouped_mm`, look-ups of "
+        "matrices, and a loop over experts,\nas they are and under `reduce-overhead` (r-o). `to dense`: the time of "
+        "one product of as many FLOPs in ours; `of bandwidth`: the part of the\ncopy bandwidth that weights of active "
+        "experts need.\n"
+    )
+    compiled = " reduce-overhead"
+    sides = ("graphfuse", "grouped", f"grouped{compiled}", f"gathered{compiled}", "loop", f"loop{compiled}")
+    columns = ["model", "tokens", "experts", *(s.replace(compiled, " r-o") for s in sides)]
+    print(f"| {' | '.join(columns)} | to best | to dense | of bandwidth | error |\n|{'---|' * 13}")
+    timed = [row for row in found["rows"] if "ratio" in row]
+    ratios = [min((r for side, r in row["ratio"].items() if side != "dense"), default=None) for row in timed]
+    for row, ratio in zip(timed, ratios, strict=True):
+        cells = [row["case"], str(row["tokens"]), f"{row['active']:.0f}"]
+        cells += ["" if (t := row["ms"].get(side)) is None else f"{t:.3f}" for side in sides]
+        cells += ["" if r is None else f"{r:.2f}" for r in (ratio, row["ratio"].get("dense"), row.get("bandwidth"))]
+        print(f"| {' | '.join([*cells, format(row['error']['graphfuse'], '.1e')])} |")
+    print(f"\nGeometric mean to the best: {summary([r for r in ratios if r is not None])}.")
+
+
 def functions(found: dict[str, Any]) -> None:
     """Errors of elementwise functions."""
     heading("Errors of functions", found)
@@ -342,6 +365,7 @@ RENDER = {
     "gpu_generation": beginnings,
     "gpu_cached_attention": cached,
     "gpu_packed": packed,
+    "gpu_experts": experts,
     "gpu_functions": functions,
     "gpu_stretches": stretches,
     "population": drawn,
