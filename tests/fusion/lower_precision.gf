@@ -35,6 +35,14 @@ func @declines(%p: tensor<8xi64>, %x: tensor<8x2xf32>, %d: tensor<2xf64>) {
   %double = graph.contract(%d, %d) {spec = "k,k->"} : tensor<f64>
   return(%angles, %masked, %large, %double)
 }
+
+// A table that is known is rounded, not what is looked up in it.
+func @table(%x: tensor<3x1x2xf32>, %i: tensor<3xi32>) {
+  %w = graph.constant() {value = dense<2x2x2xf32, [1.0 2.0 3.0 4.0 5.0 6.0 7.0 8.0]>} : tensor<2x2x2xf32>
+  %t = graph.take(%w, %i) {axis = 0} : tensor<3x2x2xf32>
+  %y = graph.contract(%x, %t) {spec = "tmk,tkn->tmn"} : tensor<3x1x2xf32>
+  return(%y)
+}
 // -----
 func @product(%x: tensor<(n)x2x3xf32>) dims (n in 1..64) {
   %v0 = graph.cast(%x) {to = f16} : tensor<(n)x2x3xf16>
@@ -73,4 +81,12 @@ func @declines(%p: tensor<8xi64>, %x: tensor<8x2xf32>, %d: tensor<2xf64>) {
   %large = graph.contract(%e, %f) {spec = "mk,k->m"} : tensor<8xf32>
   %double = graph.contract(%d, %d) {spec = "k,k->"} : tensor<f64>
   return(%angles, %masked, %large, %double)
+}
+
+func @table(%x: tensor<3x1x2xf32>, %i: tensor<3xi32>) {
+  %v0 = graph.cast(%x) {to = f16} : tensor<3x1x2xf16>
+  %v1 = graph.constant() {value = dense<2x2x2xf16, [1.0 2.0 3.0 4.0 5.0 6.0 7.0 8.0]>} : tensor<2x2x2xf16>
+  %v2 = graph.take(%v1, %i) {axis = 0} : tensor<3x2x2xf16>
+  %y = graph.contract(%v0, %v2) {elem = f32, spec = "tmk,tkn->tmn"} : tensor<3x1x2xf32>
+  return(%y)
 }
