@@ -557,7 +557,8 @@ class ContractionKernel:
         """
         ev, work = self.kernel.ev, self.work
         elem = accumulator(element_of(work.result))
-        start = ev.const(0.0 if elem.is_float else 0, elem, tuple(lane.extent for lane in lanes))
+        shape = tuple(lane.extent for lane in lanes) or None  # of one result: a scalar
+        start = ev.const(0.0 if elem.is_float else 0, elem, shape)
         depth = self._depth()
 
         def step(index: Index, at: Index, carried: Value, read: Read) -> Value:
@@ -566,7 +567,7 @@ class ContractionKernel:
             with ev.lanes_as(*lanes):
                 for value, where in factors:
                     if (value, where) not in read:
-                        read[value, where] = ev.shaped(ev.cast(ev.value(value, where), elem), ev.full_shape())
+                        read[value, where] = ev.shaped(ev.cast(ev.value(value, where), elem), shape)
                 a, b = (read[factor] for factor in factors)
                 if elem.is_float:
                     return ev.emit(block.fma, a, b, carried)

@@ -304,6 +304,9 @@ CONTRACTION = (
     case("contraction", "of_a_view", "x: 4x6x5xf32, w: 30x18xf32", """
         p = permute(x) {perm = [0, 2, 1]}; r = reshape(p) {shape = [4, 30]}; y = contract(r, w) {spec = "mk,kn->mn"}
         return(y)"""),
+    case("contraction", "one_result_of_a_column", "x: 1x8xbf16, w: 8x3xbf16, b: 1xbf16", """
+        v = slice(w) {starts = [0, 1], sizes = [8, 1], steps = [1, 1]}; c = contract(x, v) {spec = "mk,kn->mn"}
+        d = broadcast(b) {shape = [1, 1]}; y = add(c, d); return(y)"""),
     case("contraction", "picked_by_tiles", "x: 4x9x12xf32, w: 2x12x40xf32, i: 4xi32", """
         p = take(w, i) {axis = 0}; y = contract(x, p) {spec = "tmk,tkn->tmn"}; return(y)"""),
     case("contraction", "picked_rows_along_k", "x: 4x1x12xf32, w: 2x20x12xf32, i: 4xi64", """
