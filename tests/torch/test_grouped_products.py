@@ -11,6 +11,7 @@ if not hasattr(torch.nn.functional, "grouped_mm"):
 
 from torch.nn import functional as F  # noqa: E402, N812
 
+from benchmarks.emulated_torch import emulated  # noqa: E402
 from tests.torch.support import compiled, compiled_ops, left_to_torch, recorded_graphs  # noqa: E402
 
 bf16 = torch.bfloat16
@@ -160,3 +161,29 @@ def test_a_mixture_of_experts():
     assert {"_grouped_mm"} <= compiled_ops(graphs)
     assert "_grouped_mm" not in left_to_torch(graphs)
     assert len(graphs) == 1
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("turned", [False, True])
+def test_matrices_that_are_looked_up_for_a_batch_are_not_copied(dynamic, turned):
+    """What a model does for few tokens: a matrix for each."""
+    matrices, x, which = torch.randn(5, 24, 64), torch.randn(9, 64), torch.tensor([4, 0, 0, -1, 2, 2, 1, 4, 0])
+
+    def looked_up(w, x, i):
+        return torch.bmm(x[:, None], w[i].mT).squeeze(1) if turned else torch.bmm(w[i], x[..., None]).squeeze(-1)
+
+    with recorded_graphs() as graphs:
+        got = compiled(looked_up, dynamic=dynamic)(matrices, x, which)
+    torch.testing.assert_close(got, looked_up(matrices, x, which))
+    ((part,),) = (g.parts for g in graphs)
+    assert {b.kind for b in part.executable.plan.buffers} == {"input", "output"}, "nothing lies between kernels"
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_on_an_emulated_gpu_only_matrices_of_groups_that_have_rows_are_read(dynamic):
+    a, b = of_width(3, 64), of_width(32, 48, 64).mT
+    ends = torch.tensor([*[0] * 5, *[1] * 9, *[3] * 18], dtype=torch.int32)
+    with emulated() as reports:
+        got = torch.compile(product, backend="graphfuse", dynamic=dynamic)(a, b, ends)
+    assert_close(got, product(a, b, ends), exact_rows(a, b, ends))
+    assert 0 < sum(report.global_bytes for _, report in reports) < b.nbytes / 2
