@@ -82,8 +82,6 @@ def tiles_in_order(e: Emitter, ends: Value, rows: Dim) -> Tiles:
     numbers, group = e.iota((rows,), 0, I32), _not_after(e, ends, rows)
     if height == 1:
         return Tiles(group, e.unsqueeze(numbers, 1), numbers)
-    last = e.map(graph.eq, e.iota((count,), 0, I32), _number(e, count - 1))
-    ends = e.select(last, _number(e, rows), e.map(graph.min_, ends, _number(e, rows)))
     begins = e.concat([e.full((1,), I32, 0), e.slice(ends, 0, 0, count - 1)], 0)
     used, tile_ends = _used(e, e.map(graph.sub, ends, begins), height)
     # by how many rows each group is further on in tiles
@@ -92,7 +90,7 @@ def tiles_in_order(e: Emitter, ends: Value, rows: Dim) -> Tiles:
     of_tile = _not_after(e, tile_ends, tiles)
     places = e.reshape(e.iota((tiles * height,), 0, I32), (tiles, height))
     row = e.map(graph.sub, places, e.unsqueeze(e(graph.take, moved, of_tile, axis=0), 1))
-    return Tiles(of_tile, e.map(graph.min_, e.map(graph.max_, row, 0), _number(e, rows - 1)), place)
+    return Tiles(of_tile, e.map(graph.min_, row, _number(e, rows - 1)), place)
 
 
 def _sizes(rows: Dim, count: Dim, most: Dim) -> tuple[Dim, Dim]:
