@@ -134,10 +134,10 @@ def _mixture(experts: _Experts, x: Value, scores: Value, weighed: Value | None) 
     out = experts.product(tiles, inner, 2)
     places = e.reshape(tiles.place, (count, k))
     each = [
-        e.map(graph.mul, tiles.of_rows(e, out, e.squeeze(e.slice(places, 1, i, 1), 1)), e.slice(best, 1, i, 1))
+        e.map(graph.mul, e.wide(tiles.of_rows(e, out, e.squeeze(e.slice(places, 1, i, 1), 1))), e.slice(best, 1, i, 1))
         for i in range(k)
     ]
-    return e.reshape(e.fold(graph.add, each), shape)
+    return e.reshape(e.cast(e.fold(graph.add, each), elem_of(x)), shape)
 
 
 def _activated(experts: _Experts, tiles: Tiles, x: Value, rows: Value) -> Value:
@@ -178,10 +178,12 @@ def _swiglu(experts: _Experts, tiles: Tiles, x: Value, rows: Value) -> Value:
 
 
 def _routing(e: Emitter, node: Node, scores: Value, k: int, weighed: Value | None) -> tuple[Value, Value]:
-    """The weights of the k best experts of each token, and which they are, [tokens, k] of i32."""
-    best, experts = e.op(graph.topk, softmax_of(e, scores, 1), k=k, axis=1, largest=True).results
+    """What the k best experts of each token weigh, in f32 at least, and which they are, [tokens, k] of i32."""
+    best, experts = e.op(graph.topk, softmax_of(e, e.wide(scores), 1), k=k, axis=1, largest=True).results
     if weighed is not None:
-        best = e(graph.take_along, e.equalled(weighed, shape_of(scores), "the router's weights"), experts, axis=1)
+        best = e(
+            graph.take_along, e.wide(e.equalled(weighed, shape_of(scores), "the router's weights")), experts, axis=1
+        )
     if node.attr_int("normalize_routing_weights", 0):
         best = e.map(graph.div, best, e.reduce(best, "sum", [1]))
     return best, e.cast(experts, I32)
