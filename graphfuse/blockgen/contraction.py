@@ -394,7 +394,8 @@ class ContractionKernel:
             if self.row_dim is None:
                 tile(0, 1, 0)
             else:
-                for_row_tiles(self.kernel, self.rows, self.tile.rows, block_rows, tile)
+                lower = [h for h in FEW_ROWS if h < self.tile.rows and not self.elementwise]
+                for_row_tiles(self.kernel, self.rows, self.tile.rows, block_rows, tile, lower)
 
         self._places(block_of, rows)
 
@@ -705,6 +706,8 @@ class ContractionKernel:
         return step if isinstance(step, int) and not more else 0
 
 
+FEW_ROWS = 4, 2
+"""Heights of tiles where fewer rows come than one has: a panel is read by each tile."""
 PAGE_BYTES = 4096
 """Of memory, as processors map it."""
 PAGES = 64
