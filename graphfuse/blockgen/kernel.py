@@ -151,8 +151,11 @@ def pads_zeros(op: Op) -> bool:
 
 def is_view(value: Value, kernel: Kernel, *, padded: bool = False) -> bool:
     """Whether `value` is memory seen through movement ops only; `padded`: maybe with zeros around it."""
-    while value not in kernel.ev.leaves and value not in kernel.picked:
+    while value not in kernel.ev.leaves:
         op = value.owner
+        if value in kernel.picked and isinstance(op, Op):
+            value = op.operands[0]
+            continue
         if not isinstance(op, Op) or not op.has(Trait.MOVEMENT) or len(op.operands) != 1:
             return False
         if op.kind is graph.pad and not (padded and pads_zeros(op)):

@@ -30,6 +30,14 @@ class _Experts:
         """The input that has the weights of a product."""
         return 2 + (number - 1) * self.each
 
+    @property
+    def count(self) -> int:
+        """How many experts the scores are of."""
+        count = self.node.type(1).shape[-1]
+        if not isinstance(count, int):
+            raise self.node.unsupported(f"the number of experts must be known, got {self.node.type(1)}")
+        return count
+
     def weights(self, number: int) -> Value:
         """Those of a product: [experts, features, width]."""
         return self.node.value(self.e, self.first(number))
@@ -37,6 +45,7 @@ class _Experts:
     def product(self, tiles: Tiles, x: Value, number: int) -> Value:
         """Tiles [tiles, height, width] times their experts' weights, plus their biases: [tiles, height, features]."""
         e, weights = self.e, self.weights(number)
+        e.require("equal", shape_of(weights)[0], self.count, "the experts that have weights")
         y = tiles.contract(e, x, weights, "tmd,tfd->tmf")
         bias = self.node.optional(e, self.first(number) + self.each - 1)
         if bias is None:
@@ -126,8 +135,11 @@ def _mixture(experts: _Experts, x: Value, scores: Value, weighed: Value | None) 
             raise node.unsupported(f"{name} must be 0, got 1")
     shape, k = shape_of(x), node.attr_int("k", 1)
     count = product(shape[:-1])
+    if k < 1:
+        raise node.error(f"k must be at least 1, got {k}")
+    scores = e.equalled(scores, (count, experts.count), "the scores")
     best, chosen = _routing(e, node, scores, k, weighed)
-    tiles = tiles_of(e, e.flatten(chosen), static(shape_of(scores)[1]), count)
+    tiles = tiles_of(e, e.flatten(chosen), experts.count, count)
     tokens = e.reshape(x, (count, shape[-1]))
     rows = e(graph.take, tokens, e.divide(tiles.row, k), axis=0)
     inner = _activated(experts, tiles, experts.product(tiles, rows, 1), rows)
