@@ -33,6 +33,11 @@ class Lane:
     bounded: bool = False
     """Whether the variable's bounds end at the limit: what is proved of it says nothing of lanes past the limit."""
 
+    @property
+    def is_all_or_none(self) -> bool:
+        """Whether a limit leaves nothing, or all: places need not name a variable that is always 0."""
+        return self.bounded and self.extent == 1
+
 
 def lane_over(space: IndexSpace, width: int, first: Dim = 0, limit: Dim | None = None) -> tuple[Lane, Dim]:
     """A lane over so many positions of a dim, and the position that it stands for: from `first` on."""
@@ -301,15 +306,14 @@ class Evaluator:
         strides = self._lane_strides(offset)
         if strides is None and (repeated := self._load_repeated(leaf, index, offset)) is not None:
             return repeated
-        if strides is None or (self._mask is not None and any(s != 0 for s in strides)):
+        if strides is None or self._mask is not None:
             return self._gather(leaf, offset)
         base = self.index(self._start(offset))
-        if all(s == 0 for s in strides):
-            if self._mask is not None:
-                return self._gather(leaf, offset)
+        lanes = [i for i, (n, s) in enumerate(zip(self.lanes, strides, strict=True)) if s != 0 or n.is_all_or_none]
+        if not lanes:
             return self.emit(block.load, leaf.pointer, base)
         shape = tuple(lane.extent if s != 0 else 1 for lane, s in zip(self.lanes, strides, strict=True))
-        limits, attrs = self._limits(leaf, index, [i for i, s in enumerate(strides) if s != 0], room=True)
+        limits, attrs = self._limits(leaf, index, lanes, room=True)
         if leaf.ahead and strides[-1] == 1:
             attrs["ahead"] = leaf.ahead
         return self.emit(block.load_view, leaf.pointer, base, *limits, shape=shape, strides=strides, **attrs)
@@ -413,7 +417,7 @@ class Evaluator:
         """A mask of the lanes that exist, for a tile of that shape; None when all do."""
         out: Value | None = None
         for i, lane in enumerate(self.lanes):
-            if lane.limit is None or shape is None or shape[i] == 1:
+            if lane.limit is None or shape is None or (shape[i] == 1 and not lane.is_all_or_none):
                 continue
             here = self._variable(lane.name)
             out = self.both(out, self.emit(block.lt, here, self.shaped(self.index(lane.limit), tile_of(here).shape)))

@@ -72,7 +72,7 @@ OF_CODES = {
     "odd": Size("5", "64", ""),
     "symbolic": Size("(n)", "64", "", (0, 1, 20)),
 }
-"""Rows that multiply eight words of each column."""
+"""Rows that multiply eight words of each column; scales of three bits leave weights that halves have."""
 SHORT_SUMS = {"odd": Size("67", "61", ""), "symbolic": Size("(n)", "30", "", (0, 1, 50))}
 """Terms that threads go over, several at a time."""
 MANY_ROWS = {"odd": Size("2601", "3", ""), "symbolic": Size("(n)", "7", "", (0, 1, 2100))}
@@ -142,8 +142,8 @@ KINDS = {
         views=("plain",), instruction={"sm_80": MMA}),
     "packed": Kind(
         "contraction", ("f16", "bf16", "f32"),
-        "o = contract_packed(@V, p, s) {bits = 4, columns = 70, zero = 8}; return(o)",
-        "p: 1x3x16x4x4xi32, s: 2x96xf32", sizes=OF_CODES, instruction={"sm_80": MMA, "sm_90a": MMA}),
+        "t = cast(s) {to = f32}; o = contract_packed(@V, p, t) {bits = 4, columns = 70, zero = 8}; return(o)",
+        "p: 1x3x16x4x4xi32, s: 2x96xf8e5m2", sizes=OF_CODES, instruction={"sm_80": MMA, "sm_90a": MMA}),
     "vector": Kind("contraction", NUMBERS, 'o = contract(@V, y) {spec = "mk,k->m"}; return(o)', "y: @Cx@E"),
     "short_sums": Kind("contraction", NUMBERS, 'o = contract(@V, y) {spec = "mk,k->m"}; return(o)', "y: @Cx@E",
                        views=("permuted", "flipped"), sizes=SHORT_SUMS, multiprocessors=1),

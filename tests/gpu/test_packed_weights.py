@@ -21,6 +21,8 @@ from graphfuse.dialects import block
 from graphfuse.frontends.onnx import import_model
 from graphfuse.knobs import Options
 from graphfuse.targets import Target
+from tests.gpu.sweep_cases import TABLE
+from tests.gpu.test_sweep import sweep
 
 DRAWN, ALL = 4, 60
 LEAST = 1 << 16
@@ -93,6 +95,11 @@ def test_drawn(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
         want = np.maximum(x.astype(np.float64) @ matrix.T, 0)
         got = np.asarray(compiled({"x": x})["y"]).astype(np.float64)
         assert np.abs(got - want).max() <= TOLERANCE[elem] * np.abs(want).max()
+
+
+@pytest.mark.parametrize("elem", ["f16", "f32"])
+def test_a_step_ahead_reads_nothing_behind_x(elem: str) -> None:
+    sweep(next(c for c in TABLE if str(c) == f"packed-{elem}-flat-odd-sm_90a"))
 
 
 def test_an_artifact_is_as_large_as_the_weights(tmp_path: Any) -> None:
