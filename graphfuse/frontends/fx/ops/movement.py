@@ -23,9 +23,14 @@ aten, prims = torch.ops.aten, torch.ops.prims
 @lowers(
     aten.view.default, aten._unsafe_view.default, aten.view_copy.default, aten.unsqueeze.default, aten.squeeze.dims,
     aten.squeeze.dim, aten.squeeze.default, aten.squeeze_copy.dims, aten.unsqueeze_copy.default,
-    aten._reshape_alias.default,
 )  # fmt: skip
 def same_elements(c: Call, self: Value, *_: Any, **__: Any) -> Value:
+    return c.e.reshape(self, c.shape)
+
+
+@lowers(aten._reshape_alias.default)
+def reshape_alias(c: Call, self: Value, size: Sequence[Dim], stride: Sequence[Dim]) -> Value:
+    c.want(dense_order(c.shape, stride) == tuple(range(len(c.shape))), "strides are not those of its dims")
     return c.e.reshape(self, c.shape)
 
 
