@@ -237,14 +237,14 @@ def experts(found: dict[str, Any]) -> None:
     heading("Mixtures of experts", found)
     print(
         "Milliseconds of a layer in bf16, of which so many experts are active. torch: `grouped_mm`, look-ups of "
-        "matrices, and a loop over experts,\nas they are and under `reduce-overhead` (r-o). `to dense`: the time of "
+        "matrices, and a loop over experts,\nas they are or under `reduce-overhead` (r-o). `to dense`: the time of "
         "one product of as many FLOPs in ours; `of bandwidth`: the part of the\ncopy bandwidth that weights of active "
         "experts need.\n"
     )
     compiled = " reduce-overhead"
-    sides = ("graphfuse", "grouped", f"grouped{compiled}", f"gathered{compiled}", "loop", f"loop{compiled}")
+    sides = ("graphfuse", "grouped", f"grouped{compiled}", f"gathered{compiled}", "loop")
     columns = ["model", "tokens", "experts", *(s.replace(compiled, " r-o") for s in sides)]
-    print(f"| {' | '.join(columns)} | to best | to dense | of bandwidth | error |\n|{'---|' * 13}")
+    print(f"| {' | '.join(columns)} | to best | to dense | of bandwidth | error |\n|{'---|' * 12}")
     timed = [row for row in found["rows"] if "ratio" in row]
     ratios = [min((r for side, r in row["ratio"].items() if side != "dense"), default=None) for row in timed]
     for row, ratio in zip(timed, ratios, strict=True):
