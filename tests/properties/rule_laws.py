@@ -190,12 +190,11 @@ def _close(
     wide_want = interp.run(before, *given, symbols=values, wide=True)
     wide_got = interp.run(after, *given, symbols=values, wide=True)
     steps = has_steps(before)
-    fine = max(2.0**-40, 2.0**-52 * max((np.size(a) for a in given), default=1))  # each term may be rounded otherwise
     largest = np.median if steps else np.max
     folds = folds_floats(before) or not _fractions(after) <= _fractions(before)
     folds = folds or any(op.kind.name == "graph.conv" for op in before.walk())
     for results in zip(want, got, wide_want, wide_got, strict=True):
-        step = max(fine, _STEP.get(np.asarray(results[0]).dtype.name, 2.0**-19))
+        step = _STEP.get(np.asarray(results[0]).dtype.name, 2.0**-19)
         x, y, wx, wy = (np.asarray(r).astype(np.float64) for r in results)
         assert x.shape == y.shape
         if x.size < (FEW if steps else 1):
@@ -207,7 +206,7 @@ def _close(
             return
         assert np.isfinite(wy).all(), f"{wx} became {wy}"
         if not folds:  # which rounds to the element; and so are the weights of a convolution, transformed or scaled
-            assert largest(np.abs(wx - wy)) <= fine * top + 2.0**-18 * noise, f"in f64, {wx} became {wy}"
+            assert largest(np.abs(wx - wy)) <= 2.0**-40 * top + 2.0**-18 * noise, f"in f64, {wx} became {wy}"
         assert largest(np.abs(x - y)) <= step * top + 16 * noise, f"{x} became {y}"
 
 
