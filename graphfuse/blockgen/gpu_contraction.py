@@ -366,13 +366,13 @@ class GpuContraction(ContractionKernel):
             tile = replace(tile, k=tile.k // 2)  # what is stored takes shared memory too
         extents = [self.dims[i].extent for i in others]
         row_tiles, column_tiles = ceildiv(m, tile.m), ceildiv(columns, tile.n)
-        if kernel.picked:  # tiles of rows that have the same matrix follow one another: they go through it together
-            grid, (place,) = programs(kernel, [positions(extents) * row_tiles * column_tiles])
-            r, c = grouped(kernel, place, positions(extents) * row_tiles, column_tiles)
-            *at, r = unravel(r, [*extents, row_tiles], kernel.space)
-        else:
-            grid, (*at, place) = programs(kernel, [*extents, row_tiles * column_tiles])
-            r, c = grouped(kernel, place, row_tiles, column_tiles)
+        # rows of places that look up their matrix go through its columns together: neighbours often have the same
+        apart, lead = ([], extents) if kernel.picked else (extents, [])
+        every_row = [*lead, row_tiles]
+        grid, (*at, place) = programs(kernel, [*apart, positions(every_row) * column_tiles])
+        r, c = grouped(kernel, place, positions(every_row), column_tiles)
+        *looked_up, r = unravel(r, every_row, kernel.space)
+        at += looked_up
         row_lane, row = lane_along(kernel, m, tile.m, r * tile.m)
         lane, column = lane_along(kernel, columns, tile.n, c * tile.n)
         where = dict(zip(others, at, strict=True)) | {self.column_dims[-1]: column}
