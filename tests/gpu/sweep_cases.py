@@ -72,7 +72,9 @@ OF_CODES = {
     "odd": Size("5", "64", ""),
     "symbolic": Size("(n)", "64", "", (0, 1, 20)),
 }
-"""Rows that multiply eight words of each column; scales of three bits leave weights that halves have."""
+"""Rows that multiply eight words of each column."""
+FEW_OF_CODES = {name: size for name, size in OF_CODES.items() if name != "symbolic"}
+"""Those whose weights are not rounded to halves, as they are for many rows."""
 SHORT_SUMS = {"odd": Size("67", "61", ""), "symbolic": Size("(n)", "30", "", (0, 1, 50))}
 """Terms that threads go over, several at a time."""
 MANY_ROWS = {"odd": Size("2601", "3", ""), "symbolic": Size("(n)", "7", "", (0, 1, 2100))}
@@ -141,6 +143,10 @@ KINDS = {
         "contraction", MULTIPLIED, 'o = contract(@V, y) {spec = "mk,nk->mn", elem = @W}; return(o)', "y: @Nx@Cx@E",
         views=("plain",), instruction={"sm_80": MMA}),
     "packed": Kind(
+        "contraction", ("f16", "bf16", "f32"),
+        "o = contract_packed(@V, p, s) {bits = 4, columns = 70, zero = 8}; return(o)",
+        "p: 1x3x16x4x4xi32, s: 2x96xf32", sizes=FEW_OF_CODES, instruction={"sm_80": MMA, "sm_90a": MMA}),
+    "packed_halves": Kind(  # scales of three bits leave weights that halves have
         "contraction", ("f16", "bf16", "f32"),
         "t = cast(s) {to = f32}; o = contract_packed(@V, p, t) {bits = 4, columns = 70, zero = 8}; return(o)",
         "p: 1x3x16x4x4xi32, s: 2x96xf8e5m2", sizes=OF_CODES, instruction={"sm_80": MMA, "sm_90a": MMA}),
