@@ -69,6 +69,8 @@ BOUND = 1.5e-2
 SECONDS_TO_COMPILE = 45.0
 SECONDS_FOR_A_ROW = 240.0
 OURS, DENSE, COMPILED = "graphfuse", "dense", " reduce-overhead"
+SIDES = ("grouped", "loop", f"grouped{COMPILED}", f"gathered{COMPILED}")
+"""Of torch, what may take long to compile at the end."""
 Layer = Callable[[Any, Any, Any, Any, int], Any]
 
 
@@ -220,10 +222,8 @@ def within(seconds: float) -> Generator[None]:
 
 
 def sides_of(tokens: int, words: Sequence[str]) -> list[str]:
-    """Those of torch that are asked for, what may take long to compile at the end."""
-    ways = [way for way in WAYS if way != "gathered" or tokens <= FEW]
-    names = [way for way in ways if way != "gathered"] + [f"{way}{COMPILED}" for way in ways if way != "loop"]
-    return [name for name in names if asked(name, words)]
+    """Those of torch that are asked for."""
+    return [s for s in SIDES if asked(s, words) and (tokens <= FEW or not s.startswith("gathered"))]
 
 
 def measure(name: str, tokens: int, words: Sequence[str], timing: Timing, *, unknown: bool) -> dict[str, Any]:
